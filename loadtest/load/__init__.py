@@ -1,0 +1,1 @@
+"""The load side: from a schedule to requests with their five times. Knows nothing of Kubernetes."""

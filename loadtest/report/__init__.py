@@ -1,0 +1,1 @@
+"""One file for each format a result is written in. Decides nothing."""

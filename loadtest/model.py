@@ -6,10 +6,12 @@ sightings (`due`, `seen`, …) are nanoseconds since the run's start on the cond
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any
+
+from loadtest.columns import Block
 
 # ---------------------------------------------------------------- load
 
@@ -52,9 +54,7 @@ class FailureKind(StrEnum):
 FAILURE_KINDS: tuple[FailureKind, ...] = tuple(FailureKind)
 """The order is part of the schema of `run.db`: the packed `kind` is 1 + an index into this."""
 
-WHOLE_ANSWER_KINDS = frozenset(
-    {FailureKind.HTTP_3XX, FailureKind.HTTP_4XX, FailureKind.HTTP_5XX, FailureKind.WRONG_BODY}
-)
+WHOLE_ANSWER_KINDS = frozenset({FailureKind.HTTP_3XX, FailureKind.HTTP_4XX, FailureKind.HTTP_5XX, FailureKind.WRONG_BODY})
 """Kinds whose answer arrived whole, so that their HTTP status is their code; all others count as code -1."""
 
 
@@ -362,6 +362,42 @@ class Mark:
     name: str
     at: int
     detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockSample:
+    """Wall time beside monotonic time. `at`: ns since the run's start; `wall_ns`: UTC."""
+
+    at: int
+    wall_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRun:
+    """A run as its file tells it, whole or not.
+
+    Attributes:
+        closed: the file has its closing record; without it the run is never a pass.
+        requests, connections: packed blocks; each iteration reads them anew.
+        pod_names: (worker, index) to the name an answer gave.
+        notes: what the conductor wants said, such as "worker 0 died".
+    """
+
+    info: RunInfo
+    closed: bool
+    requests: Iterable[Block]
+    connections: Iterable[Block]
+    pod_names: Mapping[tuple[int, int], str]
+    failures: tuple[Failure, ...]
+    drops: tuple[Drop, ...]
+    open: tuple[OpenRequest, ...]
+    ends: tuple[LoadEnd, ...]
+    seen: tuple[Seen, ...]
+    logs: tuple[LogLine, ...]
+    gaps: tuple[Gap, ...]
+    marks: tuple[Mark, ...]
+    clock: tuple[ClockSample, ...]
+    notes: tuple[str, ...]
 
 
 # ---------------------------------------------------------------- result (seconds since the run's start from here on)
@@ -705,6 +741,4 @@ class RunResult:
     complete: bool = True
     interrupted: bool = False
     command: str = ""
-    drawing: Drawing = field(
-        default=Drawing(duration=0.0, bins=(), ready_endpoints=(), answering={}, moments=()), compare=False
-    )
+    drawing: Drawing = field(default=Drawing(duration=0.0, bins=(), ready_endpoints=(), answering={}, moments=()), compare=False)

@@ -1,0 +1,52 @@
+"""Does anything speak HTTP there? One GET, by hand, so that nothing repeats it or follows it elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from urllib.parse import urlsplit
+
+_LONGEST_STATUS_LINE = 8192
+
+
+async def probe(url: str, *, timeout_s: float = 2.0, user_agent: str = "rollout-loadtest") -> tuple[bool, str]:
+    """Asks a URL once. Any HTTP answer counts, a 503 too: whether the app is well is not the question here.
+
+    A connection that is accepted and then closed does not count: proxies accept before they dial.
+
+    Returns:
+        (whether an HTTP answer began, what happened in a few words)
+    """
+    try:
+        async with asyncio.timeout(timeout_s):
+            line = await _status_line(url, user_agent)
+    except TimeoutError:
+        return False, f"no answer within {timeout_s:g} s"
+    except ssl.SSLError:
+        return False, "no TLS"
+    except (OSError, ValueError) as error:
+        return False, (getattr(error, "strerror", None) or "no connection").lower()
+    parts = line.decode("latin-1").split()
+    if len(parts) >= 2 and parts[0].startswith("HTTP/") and parts[1].isdecimal():
+        return True, f"answered with status {parts[1]}"
+    return False, "closed without an HTTP answer" if not line else "does not speak HTTP"
+
+
+async def _status_line(url: str, user_agent: str) -> bytes:
+    parts = urlsplit(url)
+    context = None
+    if parts.scheme == "https":
+        context = ssl.create_default_context()
+        context.check_hostname = False  # reachable or not is the question, and addresses have no certificates
+        context.verify_mode = ssl.CERT_NONE
+    port = parts.port or (443 if context else 80)
+    reader, writer = await asyncio.open_connection(parts.hostname, port, ssl=context, limit=_LONGEST_STATUS_LINE)
+    try:
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        writer.write(
+            f"GET {target} HTTP/1.1\r\nHost: {parts.netloc}\r\nUser-Agent: {user_agent}\r\n"
+            "Accept: */*\r\nConnection: close\r\n\r\n".encode("latin-1")
+        )
+        return await reader.readline()
+    finally:
+        writer.transport.abort()

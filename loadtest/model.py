@@ -218,6 +218,29 @@ class Progress:
     last_failure: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodName:
+    """What an index in the `pod` columns of a worker stands for; comes before the first row that uses it. 0 is: none."""
+
+    worker: int
+    index: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerLost:
+    """A worker died before its `LoadEnd`: its ticks above what was handed over are lost.
+
+    Attributes:
+        status: exit status, or minus the signal's number.
+        last_seq: highest sequence number of which anything was heard, or -1.
+    """
+
+    worker: int
+    status: int
+    last_seq: int
+
+
 # ---------------------------------------------------------------- cluster
 
 

@@ -1,0 +1,263 @@
+"""Which pod a failed request belongs to, and how that is known.
+
+Surest first: its own answer named the pod; earlier answers on its connection did (a connection leads to one pod, because
+the address translation is per connection); only one pod could have got it; one of several; unknown. What makes a pod a
+candidate are facts with room for doubt on both sides: the span in which it no longer answered new connections while the
+proxies could still send some, or in which it ended while this request was open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from loadtest.analyze.pods import ClusterView, PodLife
+from loadtest.analyze.tally import FailedRow, PodTally, Tally
+from loadtest.columns import ABSENT
+from loadtest.model import Attribution, FailureKind, HowKnown
+
+WATCH_LATENCY_NS = 150_000_000
+"""How late an arrival may be: 67 ms at most in 81 terminations of an idle cluster, doubled for a busy one."""
+
+LAG_NS = 3_000_000_000
+"""How long after the slice changed fresh traffic may still reach a pod and be called normal (`contract.md`, group 4)."""
+
+ECHO_NS = 130_000_000_000
+"""A SYN that died leaves an entry for 120 s (`nf_conntrack_tcp_timeout_syn_sent`) that leads its port to the dead pod."""
+
+RST_NS = 50_000_000
+"""A refusal by an existing address comes at once; one by a packet filter may take seconds (measured: < 5 ms against 1 to 4 s)."""
+
+SETUP_KINDS = frozenset({FailureKind.CONNECT_REFUSED, FailureKind.CONNECT_TIMEOUT, FailureKind.UNREACHABLE})
+CUT_KINDS = frozenset(
+    {
+        FailureKind.RESET_BEFORE_RESPONSE,
+        FailureKind.CLOSED_BEFORE_RESPONSE,
+        FailureKind.RESET_MID_RESPONSE,
+        FailureKind.TRUNCATED,
+    }
+)
+GATEWAY_STATUSES = frozenset({502, 503, 504})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """When a pod stopped taking new connections: in [earliest, latest]. `sent_until`: proxies may have used it until then."""
+
+    pod: PodLife
+    earliest: int
+    latest: int
+    sent_until: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attributed:
+    """A failed request and what is known of where it went.
+
+    Attributes:
+        in_transition: a pod that may have got it was ending, gone or not up yet.
+        echo_of: the earlier failure with the same source port whose connection-tracking entry caught this one.
+        stale: nothing was in transition, but a pod's address had vanished less than 130 s before.
+    """
+
+    row: FailedRow
+    attribution: Attribution
+    no_listener: bool
+    in_transition: bool
+    echo_of: FailedRow | None = None
+    stale: bool = False
+
+
+def stops(view: ClusterView, tally: Tally) -> tuple[Stop, ...]:
+    """The stop of each pod that was deleted or whose container ended, by its latest moment."""
+    found = []
+    for pod in view.pods.values():
+        ending = min((at for at in (pod.deletion, pod.ended) if at is not None), default=None)
+        if ending is None:
+            continue
+        answers = tally.pods.get(pod.name, PodTally())
+        earliest = max(ending - WATCH_LATENCY_NS, answers.last_connect if answers.last_connect is not None else 0)
+        latest = min((at for at in (pod.ended, pod.removed, pod.gone) if at is not None), default=None)
+        left = max(pod.not_ready if pod.not_ready is not None else ending, ending)
+        found.append(
+            Stop(
+                pod=pod,
+                earliest=earliest,
+                latest=max(earliest, latest) if latest is not None else 2**62,
+                sent_until=left + LAG_NS,
+            )
+        )
+    return tuple(sorted(found, key=lambda stop: (stop.latest, stop.pod.name)))
+
+
+def attribute(view: ClusterView, tally: Tally, all_stops: Sequence[Stop], *, direct: bool) -> tuple[Attributed, ...]:
+    """Each failed request with exactly one attribution (law 4), in the order in which they were sent.
+
+    Args:
+        view: the pods' lives.
+        tally: the requests.
+        all_stops: what `stops` gives.
+        direct: connections are translated by the kernel on their way to a pod, so that whoever accepted one was the pod. A
+            proxy that accepts before it dials turns a refusal into a close, and silence into a time-out.
+    """
+    known_pods = view.by_name
+    named = tally.named > 0
+    first_by_port: dict[tuple[int, int], FailedRow] = {}
+    found = []
+    for row in tally.failed:
+        candidates = _candidates(row, view, tally, all_stops, direct=direct)
+        attributed = _attribute_one(
+            row, view, known_pods, candidates, all_stops, named=named, earlier=_earlier(row, first_by_port)
+        )
+        found.append(attributed)
+        if row.kind in SETUP_KINDS and row.port:
+            # The newest one: its entry is the one that still lives.
+            first_by_port[row.worker, row.port] = attributed.echo_of or row
+    by_row = {(a.row.worker, a.row.seq): a for a in found}
+    return tuple(_follow_echo(one, by_row) for one in found)
+
+
+def _earlier(row: FailedRow, by_port: Mapping[tuple[int, int], FailedRow]) -> FailedRow | None:
+    found = by_port.get((row.worker, row.port))
+    return found if found is not None and row.started - found.ended < ECHO_NS else None
+
+
+def _follow_echo(one: Attributed, by_row: Mapping[tuple[int, int], Attributed]) -> Attributed:
+    """An echo belongs to the pod of the failure that it repeats."""
+    if one.echo_of is None:
+        return one
+    first = by_row[one.echo_of.worker, one.echo_of.seq]
+    return Attributed(
+        row=one.row,
+        attribution=first.attribution,
+        no_listener=one.no_listener,
+        in_transition=False,
+        echo_of=one.echo_of,
+        stale=one.stale,
+    )
+
+
+def _attribute_one(
+    row: FailedRow,
+    view: ClusterView,
+    known_pods: Mapping[str, PodLife],
+    candidates: Sequence[PodLife],
+    all_stops: Sequence[Stop],
+    *,
+    named: bool,
+    earlier: FailedRow | None,
+) -> Attributed:
+    if row.pod:
+        pod = known_pods.get(row.pod)
+        return Attributed(
+            row=row,
+            attribution=Attribution(how=HowKnown.HEADER, pods=(row.pod,)),
+            no_listener=False,
+            in_transition=pod is not None and _touches(row, pod),
+        )
+    if row.detail.connection_pod:
+        pod = known_pods.get(row.detail.connection_pod)
+        return Attributed(
+            row=row,
+            attribution=Attribution(how=HowKnown.CONNECTION, pods=(row.detail.connection_pod,)),
+            no_listener=False,
+            in_transition=pod is not None and _touches(row, pod),
+        )
+    moving = bool(candidates) or _nothing_ready(view, row)
+    silent = _is_silent(row, named=named)
+    if not moving and row.kind in SETUP_KINDS:
+        stale = any(stop.latest < row.started < stop.latest + ECHO_NS for stop in all_stops if stop.latest < 2**62)
+        return Attributed(
+            row=row,
+            attribution=Attribution(how=HowKnown.UNKNOWN, missing="no pod was in transition when it was sent"),
+            no_listener=False,
+            in_transition=False,
+            echo_of=earlier,
+            stale=stale or earlier is not None,
+        )
+    return Attributed(row=row, attribution=_word(candidates, row), no_listener=silent and moving, in_transition=moving)
+
+
+def _word(candidates: Sequence[PodLife], row: FailedRow) -> Attribution:
+    names = tuple(pod.name for pod in candidates)
+    if len(names) == 1:
+        return Attribution(how=HowKnown.ONLY_CANDIDATE, pods=names)
+    if names:
+        return Attribution(
+            how=HowKnown.CANDIDATES, pods=names, missing="a probe of each pod's own address would tell which of them"
+        )
+    if row.kind in SETUP_KINDS:
+        return Attribution(how=HowKnown.UNKNOWN, missing="no pod was listening: there was nobody to get it")
+    return Attribution(how=HowKnown.UNKNOWN, missing="answers that name their pod (--pod-from)")
+
+
+def _is_silent(row: FailedRow, *, named: bool) -> bool:
+    """The shape of "nothing listened there" (`contract.md`, derived kind `no-listener`), before any pod is looked at."""
+    if row.kind in SETUP_KINDS:
+        return True
+    first = row.answers_before == 0
+    if first and row.first_byte == ABSENT and row.kind in CUT_KINDS | {FailureKind.RESPONSE_TIMEOUT}:
+        return True
+    return named and row.kind is FailureKind.HTTP_5XX and row.status in GATEWAY_STATUSES
+
+
+def _touches(row: FailedRow, pod: PodLife) -> bool:
+    """The request was open while this pod was ending, or was sent after it."""
+    ending = min((at for at in (pod.deletion, pod.ended) if at is not None), default=None)
+    return ending is not None and row.ended >= ending - WATCH_LATENCY_NS
+
+
+def _candidates(
+    row: FailedRow, view: ClusterView, tally: Tally, all_stops: Sequence[Stop], *, direct: bool
+) -> tuple[PodLife, ...]:
+    """Pods that can have got a request whose connection never answered."""
+    found = []
+    for stop in all_stops:
+        pod = stop.pod
+        if row.connected and row.kind not in SETUP_KINDS:
+            # It was accepted, and then cut or left without an answer: by a pod that was ending meanwhile.
+            last = stop.latest + WATCH_LATENCY_NS
+            if not direct:
+                last = max(last, stop.sent_until)
+            when = row.ended if direct and row.kind in CUT_KINDS else row.started
+            if _began(pod) - WATCH_LATENCY_NS <= row.ended and when <= last:
+                found.append(pod)
+            continue
+        if not stop.earliest <= row.started <= stop.sent_until:
+            continue
+        refused_at_once = row.kind is FailureKind.CONNECT_REFUSED and 0 <= row.connect < RST_NS
+        if refused_at_once and pod.gone is not None and row.started > pod.gone:
+            continue  # only an address that exists refuses at once
+        found.append(pod)
+    found.extend(pod for pod in view.pods.values() if _not_up_yet(pod, row, tally))
+    return tuple(found)
+
+
+def _began(pod: PodLife) -> int:
+    return min(at for at in (pod.deletion, pod.ended) if at is not None)
+
+
+def _not_up_yet(pod: PodLife, row: FailedRow, tally: Tally) -> bool:
+    """In the slice as ready without a probe that shows it listens, and it had not answered yet."""
+    if pod.has_readiness_probe or pod.listed or pod.in_slice is None or row.kind not in SETUP_KINDS:
+        return False
+    answers = tally.pods.get(pod.name)
+    first = answers.first_answer if answers is not None and answers.first_answer is not None else 2**62
+    end = pod.deletion if pod.deletion is not None else 2**62
+    return pod.in_slice - WATCH_LATENCY_NS <= row.started <= min(first, end)
+
+
+def _nothing_ready(view: ClusterView, row: FailedRow) -> bool:
+    """At some moment between 3 s before it was sent and its end, the slices held no endpoint that could serve."""
+    start, end = (row.started - LAG_NS) / 1e9, row.ended / 1e9
+    value = None
+    for step in view.serving_steps:
+        if step.at > end:
+            break
+        if step.at <= start:
+            value = step.value
+            continue
+        if value == 0 or step.value == 0:
+            return True
+        value = step.value
+    return value == 0

@@ -1,0 +1,304 @@
+"""Counts, windows, pods' lives and the rollout's times as the result tells them. Seconds from here on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from loadtest.analyze.attribute import Stop
+from loadtest.analyze.diagnose import LOADED, Diagnosed
+from loadtest.analyze.pods import ClusterView, PodLife
+from loadtest.analyze.statistics import quantiles, rate_bounds
+from loadtest.analyze.tally import BIN_NS, FailedRow, Phases, PodTally, Tally
+from loadtest.columns import ABSENT
+from loadtest.model import (
+    LANE_NAMES,
+    Bin,
+    Drawing,
+    FailedCount,
+    FailedRequest,
+    Interval,
+    Lane,
+    LaneCount,
+    LaneExposure,
+    LaneTimes,
+    Moment,
+    Phase,
+    PodReport,
+    Resource,
+    Rollout,
+    StoredRun,
+    Summary,
+    Window,
+)
+
+
+def seconds(at: int | None) -> float | None:
+    """Nanoseconds as seconds with microseconds; absent stays absent."""
+    return None if at is None or at == ABSENT else round(at / 1e9, 6)
+
+
+def summary(run: StoredRun, tally: Tally, due: int, lost: int, longest_outage_ms: float) -> Summary:
+    """Counts over the whole run."""
+    dropped = Counter(str(drop.reason) for drop in run.drops)
+    failed = tally.sent - tally.ok
+    loaded_sent = sum(tally.windows_sent[phase, lane] for phase in LOADED for lane in Lane)
+    loaded_failed = sum(tally.windows_failed[phase, lane] for phase in LOADED for lane in Lane)
+    low, high = rate_bounds(loaded_failed, loaded_sent)
+    return Summary(
+        due=due,
+        sent=tally.sent,
+        dropped=dict(sorted(dropped.items())),
+        open=len(run.open),
+        lost=lost,
+        ok=tally.ok,
+        failed=failed,
+        codes={str(code): count for code, count in sorted(tally.statuses.items())},
+        failures={str(kind): count for kind, count in sorted(tally.kinds.items())},
+        lanes={
+            name: LaneCount(sent=tally.lanes_sent[lane], failed=tally.lanes_failed[lane]) for lane, name in enumerate(LANE_NAMES)
+        },
+        masked_by_retry={"at_most": tally.masked_by_retry},
+        saved_by_tcp=tally.saved_by_tcp,
+        longest_outage_ms=longest_outage_ms,
+        failure_rate_95=(round(low, 6), round(high, 6)),
+        latency_ms=quantiles((value for samples in tally.latency.values() for value in samples), 1e6),
+        connect_ms=quantiles(tally.connect, 1e6),
+        lateness_us=quantiles(tally.lateness, 1e3),
+    )
+
+
+def longest_outage_ns(tally: Tally, begin: int, end: int) -> int:
+    """The longest stretch of due times, from `begin` on, in which no request was answered.
+
+    Counted from the first failed request of the stretch to the next one that was answered, or to `end`.
+    """
+    marks = sorted(
+        [(due, True) for due in tally.ok_due if due >= begin] + [(row.due, False) for row in tally.failed if row.due >= begin]
+    )
+    longest, since = 0, None
+    for due, ok in marks:
+        if ok:
+            longest = max(longest, due - since) if since is not None else longest
+            since = None
+        elif since is None:
+            since = due
+    return max(longest, end - since) if since is not None else longest
+
+
+def windows(tally: Tally, phases: Phases) -> tuple[Window, ...]:
+    """The phases with their requests."""
+    found = []
+    for phase in Phase:
+        span = phases.span(phase)
+        if span is None:
+            continue
+        lanes = {
+            name: LaneCount(sent=tally.windows_sent[phase, lane], failed=tally.windows_failed[phase, lane])
+            for lane, name in enumerate(LANE_NAMES)
+        }
+        found.append(
+            Window(
+                name=str(phase),
+                start=round(span[0] / 1e9, 6),
+                end=round(span[1] / 1e9, 6),
+                sent=sum(lane.sent for lane in lanes.values()),
+                failed=sum(lane.failed for lane in lanes.values()),
+                lanes=lanes,
+                latency_ms=quantiles(tally.latency[phase], 1e6),
+            )
+        )
+    return tuple(found)
+
+
+def ready_endpoints(view: ClusterView, begin: int, end: int) -> tuple[int | None, float]:
+    """The lowest number of ready endpoints in a span, and the seconds in it at which there was none."""
+    start, stop = begin / 1e9, end / 1e9
+    lowest: int | None = None
+    none_for = 0.0
+    for number, step in enumerate(view.ready_steps):
+        until = view.ready_steps[number + 1].at if number + 1 < len(view.ready_steps) else stop
+        low, high = max(step.at, start), min(until, stop)
+        if high <= low:
+            continue
+        lowest = step.value if lowest is None else min(lowest, step.value)
+        none_for += high - low if step.value == 0 else 0.0
+    return lowest, round(none_for, 6)
+
+
+def rollout(run: StoredRun, view: ClusterView, phases: Phases, message: str) -> Rollout:
+    """The rollout's times; what was not seen stays None."""
+    marks = {mark.name: mark.at for mark in run.marks}
+    span = phases.span(Phase.ROLLOUT)
+    lowest, none_for = ready_endpoints(view, span[0], phases.end) if span else (None, 0.0)
+    return Rollout(
+        trigger=run.info.trigger,
+        started=seconds(marks.get("trigger-sent", marks.get("trigger"))),
+        completed=seconds(marks.get("completed")),
+        old_pods_gone=seconds(marks.get("old-pods-gone")),
+        min_ready_endpoints=lowest,
+        no_ready_endpoint_s=none_for,
+        message=message,
+        undo_command=run.info.undo_command,
+    )
+
+
+def kept_connections(run: StoredRun, view: ClusterView) -> tuple[dict[str, int], dict[str, int], int]:
+    """Kept connections open when each pod was deleted, and when its container ended.
+
+    Returns:
+        Pod name to those open at its deletion; pod name to those that its end closed; how many kept ones there were in all.
+    """
+    at_deletion: Counter[str] = Counter()
+    at_end: Counter[str] = Counter()
+    total = 0
+    lives = view.by_name
+    for block in run.connections:
+        columns = block.columns
+        for opened, closed, pod, lane in zip(columns["opened"], columns["closed"], columns["pod"], columns["lane"], strict=True):
+            if lane != Lane.REUSED:
+                continue
+            total += 1
+            name = run.pod_names.get((block.worker, pod), "") if pod else ""
+            life = lives.get(name)
+            if life is None or life.deletion is None or opened > life.deletion:
+                continue
+            if closed == ABSENT or closed >= life.deletion:
+                at_deletion[name] += 1
+                # The end's arrival is late by the watch; what closed from half a second before it on, closed with it.
+                if life.ended is not None and (closed == ABSENT or closed >= life.ended - 500_000_000):
+                    at_end[name] += 1
+    return dict(at_deletion), dict(at_end), total
+
+
+def pod_reports(
+    view: ClusterView, tally: Tally, stops: Sequence[Stop], diagnosed: Sequence[Diagnosed], kept: Mapping[str, int]
+) -> tuple[PodReport, ...]:
+    """Every pod that was seen: old ones by deletion, then new ones by creation."""
+    sure: Counter[str] = Counter()
+    at_most: Counter[str] = Counter()
+    for one in diagnosed:
+        names = one.one.attribution.pods
+        at_most.update(names)
+        sure.update(names if len(names) == 1 else ())
+    by_uid = {stop.pod.uid: stop for stop in stops}
+    old = list(view.old)
+    new = sorted((pod for pod in view.pods.values() if pod.revision == "new"), key=lambda pod: (pod.created or 0, pod.name))
+    return tuple(
+        _pod_report(pod, tally.pods.get(pod.name, PodTally()), by_uid.get(pod.uid), sure[pod.name], at_most[pod.name], kept)
+        for pod in (*old, *new)
+    )
+
+
+def _pod_report(
+    pod: PodLife, answers: PodTally, stop: Stop | None, sure: int, at_most: int, kept: Mapping[str, int]
+) -> PodReport:
+    def after_deletion(at: int | None) -> float | None:
+        return None if at is None or pod.deletion is None else round((at - pod.deletion) / 1e9, 6)
+
+    stopped = Interval(earliest=None, latest=None)
+    if stop is not None:
+        stopped = Interval(earliest=seconds(stop.earliest), latest=seconds(stop.latest) if stop.latest < 2**62 else None)
+    return PodReport(
+        name=pod.name,
+        uid=pod.uid,
+        revision=pod.revision,
+        address=pod.address,
+        node=pod.node,
+        created=seconds(pod.created),
+        started=seconds(pod.started),
+        ready=seconds(pod.ready),
+        deletion=seconds(pod.deletion),
+        endpoint_not_ready=seconds(pod.not_ready),
+        endpoint_removed=seconds(pod.removed),
+        ended=seconds(pod.ended),
+        gone=seconds(pod.gone),
+        stopped_listening=stopped,
+        first_request=seconds(answers.first),
+        last_request=LaneTimes(new=after_deletion(answers.last_new), reused=after_deletion(answers.last_reused)),
+        exposure=LaneExposure(new=answers.new_after_deletion, reused=kept.get(pod.name, 0)),
+        served=answers.served,
+        failed=FailedCount(sure=sure, at_most=at_most),
+        exit_code=pod.exit_code,
+        reason=pod.reason,
+        node_finished_at=pod.finished_at,
+        restarts=pod.restarts,
+        grace_s=pod.deletion_grace_s if pod.deletion_grace_s is not None else pod.grace_s,
+        prestop=pod.prestop,
+    )
+
+
+def failed_requests(diagnosed: Sequence[Diagnosed]) -> tuple[FailedRequest, ...]:
+    """The failed requests with all that is known, in the order in which they were sent."""
+    return tuple(_failed_request(one) for one in diagnosed)
+
+
+def _failed_request(one: Diagnosed) -> FailedRequest:
+    row: FailedRow = one.one.row
+    return FailedRequest(
+        worker=row.worker,
+        seq=row.seq,
+        due=round(row.due / 1e9, 6),
+        started=round(row.started / 1e9, 6),
+        written=seconds(row.written),
+        first_byte=seconds(row.first_byte),
+        ended=round(row.ended / 1e9, 6),
+        lane=row.lane.label,
+        reused=row.answers_before > 0,
+        kind=row.kind,
+        status=row.status,
+        port=row.port,
+        connection=row.connection,
+        connect_s=seconds(row.connect),
+        received=row.detail.received,
+        errno=row.detail.errno,
+        answers_before=row.answers_before,
+        phase=str(row.phase),
+        attribution=one.one.attribution,
+        no_listener=one.one.no_listener,
+        cause=one.code,
+        echo=one.echo,
+        message=row.detail.message,
+    )
+
+
+def drawing(run: StoredRun, view: ClusterView, tally: Tally, end: int) -> Drawing:
+    """What the page draws."""
+    failed: dict[tuple[int, int], Counter[str]] = {}
+    for row in tally.failed:
+        failed.setdefault((row.due // BIN_NS, int(row.lane)), Counter())[str(row.kind)] += 1
+    # A dropped tick has no lane of its own; it is drawn in the first.
+    dropped = Counter((drop.due // BIN_NS, 0) for drop in run.drops)
+    keys = sorted(tally.ok_bins.keys() | failed.keys() | dropped.keys())
+    return Drawing(
+        duration=round(end / 1e9, 6),
+        bins=tuple(
+            Bin(
+                start=round(number * BIN_NS / 1e9, 6),
+                end=round((number + 1) * BIN_NS / 1e9, 6),
+                lane=LANE_NAMES[lane],
+                ok=tally.ok_bins[number, lane],
+                dropped=dropped[number, lane],
+                failed=dict(sorted(failed.get((number, lane), {}).items())),
+            )
+            for number, lane in keys
+        ),
+        ready_endpoints=view.ready_steps,
+        answering={
+            name: tuple((round(first / 1e9, 6), round(last / 1e9, 6)) for first, last in pod.spans)
+            for name, pod in sorted(tally.pods.items())
+        },
+        moments=_moments(run),
+    )
+
+
+def _moments(run: StoredRun) -> tuple[Moment, ...]:
+    found = [Moment(at=round(mark.at / 1e9, 6), kind="mark", subject=mark.name, text=mark.detail) for mark in run.marks]
+    for seen in run.seen:
+        if seen.resource is Resource.EVENTS and seen.sighting not in ("LISTED", "DELETED", "VANISHED"):
+            involved = seen.object.get("involvedObject") or {}
+            text = f"{seen.object.get('reason', '')}: {seen.object.get('message', '')}"
+            subject = f"{str(involved.get('kind', '')).lower()}/{involved.get('name', '')}"
+            found.append(Moment(at=round(seen.seen / 1e9, 6), kind="event", subject=subject, text=text))
+    found.extend(Moment(at=round(line.seen / 1e9, 6), kind="log", subject=line.pod, text=line.text) for line in run.logs)
+    return tuple(sorted(found, key=lambda moment: (moment.at, moment.kind, moment.subject, moment.text)))

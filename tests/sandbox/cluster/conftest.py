@@ -57,7 +57,7 @@ class FakeServer:
         return f"http://127.0.0.1:{self.port}"
 
     async def start(self) -> None:
-        self._runner = web.ServerRunner(web.Server(self._serve), shutdown_timeout=0.0)
+        self._runner = web.ServerRunner(web.Server(self._serve, handler_cancellation=True), shutdown_timeout=0.0)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", self.port, reuse_address=True)
         await site.start()

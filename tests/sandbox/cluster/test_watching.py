@@ -234,9 +234,7 @@ async def test_rights_that_are_refused_for_a_while_end_nothing(
     assert "forbidden" in gap.reason or "cut" in gap.reason
 
 
-async def test_a_gap_still_open_at_the_end_is_given(
-    server: FakeServer, api: Api, record: Record, pace: Pace, soon: Soon
-) -> None:
+async def test_a_gap_still_open_at_the_end_is_given(server: FakeServer, api: Api, record: Record, pace: Pace, soon: Soon) -> None:
     server.put(PODS, "web-1")
     async with watching(api, record, pace):
         await soon(lambda: server.watches)

@@ -1,0 +1,1 @@
+"""A rolling-update zero-downtime load tester for Kubernetes."""

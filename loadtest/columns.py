@@ -34,13 +34,13 @@ REQUEST_COLUMNS: tuple[tuple[str, str], ...] = (
 )
 CONNECTION_COLUMNS: tuple[tuple[str, str], ...] = (
     ("connection", "I"),
-    ("opened", "q"),  # ns since the run's start: the connect was complete
+    ("opened", "q"),  # ns since the run's start: the connect was complete (one of the warm-up that failed: opened = closed)
     ("closed", "q"),  # ABSENT: still open when the load ended
     ("answers", "I"),
     ("port", "H"),
     ("pod", "H"),  # the pod that answered on it (a connection leads to one pod); 0: none named
     ("lane", "B"),
-    ("closed_by", "B"),  # index into CLOSED_BY
+    ("closed_by", "B"),  # index into CLOSED_BY; "peer-fin" also where an answer on a kept connection said `Connection: close`
 )
 CLOSED_BY = ("open", "us", "peer-fin", "peer-reset", "timeout", "error")
 
@@ -59,6 +59,16 @@ class Block:
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()))) if self.columns else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestBlock(Block):
+    """Rows of `REQUEST_COLUMNS`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionBlock(Block):
+    """Rows of `CONNECTION_COLUMNS`."""
 
 
 def empty(layout: tuple[tuple[str, str], ...]) -> dict[str, array[int]]:

@@ -29,6 +29,7 @@ RST_NS = 50_000_000
 """A refusal by an existing address comes at once; one by a packet filter may take seconds (measured: < 5 ms against 1 to 4 s)."""
 
 SETUP_KINDS = frozenset({FailureKind.CONNECT_REFUSED, FailureKind.CONNECT_TIMEOUT, FailureKind.UNREACHABLE})
+SILENT_KINDS = frozenset({FailureKind.CONNECT_TIMEOUT, FailureKind.UNREACHABLE})
 CUT_KINDS = frozenset(
     {
         FailureKind.RESET_BEFORE_RESPONSE,
@@ -79,6 +80,8 @@ def stops(view: ClusterView, tally: Tally) -> tuple[Stop, ...]:
         earliest = max(ending - WATCH_LATENCY_NS, answers.last_connect if answers.last_connect is not None else 0)
         latest = min((at for at in (pod.ended, pod.removed, pod.gone) if at is not None), default=None)
         left = max(pod.not_ready if pod.not_ready is not None else ending, ending)
+        if pod.removed is not None and _fallback(view, left, pod.removed):
+            left = pod.removed
         found.append(
             Stop(
                 pod=pod,
@@ -88,6 +91,18 @@ def stops(view: ClusterView, tally: Tally) -> tuple[Stop, ...]:
             )
         )
     return tuple(sorted(found, key=lambda stop: (stop.latest, stop.pod.name)))
+
+
+def _fallback(view: ClusterView, begin: int, end: int) -> bool:
+    """No endpoint was ready at some moment: proxies then go on sending to terminating ones that still serve (KEP-1669)."""
+    value = None
+    for step in view.ready_steps:
+        if step.at >= end / 1e9:
+            break
+        if step.at >= begin / 1e9 and step.value == 0:
+            return True
+        value = step.value if step.at < begin / 1e9 else value
+    return value == 0
 
 
 def attribute(view: ClusterView, tally: Tally, all_stops: Sequence[Stop], *, direct: bool) -> tuple[Attributed, ...]:
@@ -102,10 +117,13 @@ def attribute(view: ClusterView, tally: Tally, all_stops: Sequence[Stop], *, dir
     """
     known_pods = view.by_name
     named = tally.named > 0
+    alive = _alive_until(view, tally, all_stops, direct=direct)
     first_by_port: dict[tuple[int, int], FailedRow] = {}
     found = []
     for row in tally.failed:
         candidates = _candidates(row, view, tally, all_stops, direct=direct)
+        if row.kind in SILENT_KINDS:
+            candidates = tuple(pod for pod in candidates if row.started > alive.get(pod.name, -1))
         attributed = _attribute_one(
             row, view, known_pods, candidates, all_stops, named=named, earlier=_earlier(row, first_by_port)
         )
@@ -115,6 +133,17 @@ def attribute(view: ClusterView, tally: Tally, all_stops: Sequence[Stop], *, dir
             first_by_port[row.worker, row.port] = attributed.echo_of or row
     by_row = {(a.row.worker, a.row.seq): a for a in found}
     return tuple(_follow_echo(one, by_row) for one in found)
+
+
+def _alive_until(view: ClusterView, tally: Tally, all_stops: Sequence[Stop], *, direct: bool) -> dict[str, int]:
+    """Until when each pod's address surely existed: its last refusal at once. What met silence before that went elsewhere."""
+    found: dict[str, int] = {}
+    for row in tally.failed:
+        if row.kind is FailureKind.CONNECT_REFUSED and 0 <= row.connect < RST_NS:
+            candidates = _candidates(row, view, tally, all_stops, direct=direct)
+            if len(candidates) == 1:
+                found[candidates[0].name] = row.started
+    return found
 
 
 def _earlier(row: FailedRow, by_port: Mapping[tuple[int, int], FailedRow]) -> FailedRow | None:

@@ -21,7 +21,7 @@ from loadtest.analyze.diagnose import (
     excesses,
 )
 from loadtest.analyze.explain import findings
-from loadtest.analyze.exposure import Exposure, exposures
+from loadtest.analyze.exposure import exposures
 from loadtest.analyze.facts import SIGNAL_EXITS, PodFacts, lag_ns, outages, pod_facts
 from loadtest.analyze.judge import Matter, Verdict, clock_gaps, judge, path_proven
 from loadtest.analyze.pods import ClusterView, view
@@ -70,7 +70,6 @@ def conclude(run: StoredRun) -> RunResult:
     outage = longest_outage_ns(counts, begin, phases.end)
     case = _case(run, seen, counts, facts, attributed, phases, outage)
     costless = _costless(seen, facts, diagnosed, case, kept_at_end)
-    exposed = exposures(run, seen, counts, kept)
     sent = sum(counts.windows_sent[phase, lane] for phase in LOADED for lane in Lane)
     matter = Matter(
         run=run,
@@ -79,7 +78,7 @@ def conclude(run: StoredRun) -> RunResult:
         view=seen,
         facts=facts,
         diagnosed=diagnosed,
-        exposures=exposed,
+        exposures=exposures(run, seen, counts, kept),
         lost=lost,
         contradictions=contradictions,
         rate_bound=rate_bounds(0, sent)[1],
@@ -106,7 +105,7 @@ def conclude(run: StoredRun) -> RunResult:
             ResultGap(start=round(gap.start / 1e9, 6), end=round(gap.end / 1e9, 6), resource=gap.resource, reason=gap.reason)
             for gap in sorted((*run.gaps, *clock_gaps(run)), key=lambda gap: (gap.start, gap.resource))
         ),
-        limits=_limits(matter, verdict, case, exposed),
+        limits=_limits(matter, verdict, case),
         failed_requests=failed_requests(diagnosed),
         complete=run.closed and "end" in marks,
         interrupted="interrupted" in marks,
@@ -204,7 +203,7 @@ def _costless(
     return found
 
 
-def _limits(matter: Matter, verdict: Verdict, case: Case, exposed: Sequence[Exposure]) -> tuple[str, ...]:
+def _limits(matter: Matter, verdict: Verdict, case: Case) -> tuple[str, ...]:
     run = matter.run
     found = list(run.notes)
     found.extend(f"{right} is not allowed: {_without(right)}" for right in run.info.missing_rights)

@@ -79,7 +79,9 @@ def outages(view: ClusterView, tally: Tally, stops: Sequence[Stop], end: int) ->
         later = [at for at in answers if at is not None and at > stop.earliest]
         if not tally.named:
             later = [pod.ready + LAG_NS for pod in others if pod.ready is not None and pod.ready > stop.earliest]
-        found.append(Outage(after=stop.pod, earliest=stop.earliest, latest=stop.latest, end=min(later, default=end)))
+        # Whoever stopped before it may have been the last to listen, down to the latest of their earliest moments.
+        earliest = max(other.earliest for other in stops if other.latest <= stop.latest)
+        found.append(Outage(after=stop.pod, earliest=earliest, latest=stop.latest, end=min(later, default=end)))
     return tuple(found)
 
 
@@ -142,7 +144,8 @@ def _late(pod: PodLife, connects: Sequence[int], view: ClusterView) -> bool:
 def lag_ns(attributed: Sequence[Attributed], facts: Mapping[str, PodFacts]) -> int:
     """The longest time after a pod's deletion was seen at which fresh traffic still came to it.
 
-    Of a failure with several candidates only the lower bound counts: since the deletion of the last of them.
+    Of a failure with several candidates the upper bound counts, since the deletion of the first of them: what is advised from
+    this must be enough.
     """
     longest = 0
     for one in facts.values():
@@ -154,5 +157,5 @@ def lag_ns(attributed: Sequence[Attributed], facts: Mapping[str, PodFacts]) -> i
         deletions = [facts[name].pod.deletion for name in failure.attribution.pods if name in facts]
         known = [at for at in deletions if at is not None and at <= failure.row.started]
         if known:
-            longest = max(longest, failure.row.started - max(known))
+            longest = max(longest, failure.row.started - min(known))
     return longest

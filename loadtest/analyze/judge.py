@@ -45,6 +45,16 @@ class Matter:
     contradictions: Sequence[str]
     rate_bound: float
 
+    @property
+    def lanes(self) -> tuple[str, ...]:
+        """The lanes that were asked for."""
+        return tuple(self.run.info.scenario.get("lanes", ("new", "reused")))
+
+    @property
+    def exposed(self) -> int:
+        """Exposed terminations of the lane that had the fewest."""
+        return min((one.exposed for one in self.exposures if one.lane in self.lanes), default=0)
+
 
 def judge(matter: Matter) -> Verdict:
     """The run's word."""
@@ -180,11 +190,10 @@ def _no_rollout(matter: Matter) -> str:
 
 def _unexposed(matter: Matter) -> str:
     wanted = matter.run.info.min_exposure
-    lanes = tuple(matter.run.info.scenario.get("lanes", ("new", "reused")))
-    if "reused" in lanes and not matter.tally.on_kept:
+    if "reused" in matter.lanes and not matter.tally.on_kept:
         return "no connection could be kept: the server closes each after its answer (--lanes new asks for fresh ones only)"
     for exposure in matter.exposures:
-        if exposure.lane in lanes and not exposure.enough(wanted, everyone=matter.run.info.target.session_affinity):
+        if exposure.lane in matter.lanes and not exposure.enough(wanted, everyone=matter.run.info.target.session_affinity):
             return exposure.sentence(wanted)
     return ""
 
@@ -208,11 +217,7 @@ def _only_local(matter: Matter) -> str:
 
 def _pass_reason(matter: Matter) -> str:
     sent = sum(matter.tally.windows_sent[phase, lane] for phase in LOADED for lane in (0, 1))
-    lanes = tuple(matter.run.info.scenario.get("lanes", ("new", "reused")))
-    exposed = min((exposure.exposed for exposure in matter.exposures if exposure.lane in lanes), default=0)
     computed = " (computed)" if any(exposure.computed for exposure in matter.exposures) else ""
     others = sum(1 for one in matter.diagnosed if not one.counts and one.one.row.phase in LOADED)
     base = f"no request of {sent} was lost" if not others else f"no request of {sent} was lost to this rollout"
-    return (
-        f"{base} while {exposed} pods were replaced under load{computed} (95 %: fewer than {matter.rate_bound:.2%} of requests)"
-    )
+    return f"{base} while {matter.exposed} pods were replaced under load{computed} (95 %: fewer than {matter.rate_bound:.2%} of requests)"

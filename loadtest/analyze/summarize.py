@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -69,21 +70,17 @@ def summary(run: StoredRun, tally: Tally, due: int, lost: int, longest_outage_ms
 
 
 def longest_outage_ns(tally: Tally, begin: int, end: int) -> int:
-    """The longest stretch of due times, from `begin` on, in which no request was answered.
+    """The longest time for which a user got nothing: from when a failed request was due to the next answer to anybody.
 
-    Counted from the first failed request of the stretch to the next one that was answered, or to `end`.
+    Only failures due from `begin` on; the last one is counted to `end` when no answer came any more.
     """
-    marks = sorted(
-        [(due, True) for due in tally.ok_due if due >= begin] + [(row.due, False) for row in tally.failed if row.due >= begin]
-    )
-    longest, since = 0, None
-    for due, ok in marks:
-        if ok:
-            longest = max(longest, due - since) if since is not None else longest
-            since = None
-        elif since is None:
-            since = due
-    return max(longest, end - since) if since is not None else longest
+    answered = sorted(tally.ok_ended)
+    longest = 0
+    for row in tally.failed:
+        if row.due >= begin:
+            after = bisect.bisect_left(answered, row.due)
+            longest = max(longest, (answered[after] if after < len(answered) else max(end, row.ended)) - row.due)
+    return longest
 
 
 def windows(tally: Tally, phases: Phases) -> tuple[Window, ...]:

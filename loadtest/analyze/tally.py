@@ -147,7 +147,7 @@ class Tally:
     pods: dict[str, PodTally] = field(default_factory=dict)
     failed: list[FailedRow] = field(default_factory=list)
     ok_bins: Counter[tuple[int, int]] = field(default_factory=Counter)
-    ok_due: array[int] = field(default_factory=lambda: array("q"))
+    ok_ended: array[int] = field(default_factory=lambda: array("q"))
     violations: Counter[str] = field(default_factory=Counter)  # of the laws; empty on every run
     fresh_times: list[int] = field(default_factory=list)  # starts of fresh connections since the trigger
     named: int = 0
@@ -214,7 +214,7 @@ def _add_block(
             found.statuses[status] += 1
             found.latency[phase].append(ended - due)
             found.ok_bins[due // BIN_NS, lane] += 1
-            found.ok_due.append(due)
+            found.ok_ended.append(ended)
             continue
         failure = FAILURE_KINDS[kind - 1]
         found.kinds[failure] += 1

@@ -21,8 +21,10 @@ _SHAPES = re.compile(
 )
 _AUTHORIZATION = re.compile(r"(?i)\b((?:authorization\"?\s*[:=]\s*\"?)?\b(?:bearer|basic))(\s+)([\w+/=.~-]{6,})")
 _COOKIE = re.compile(r"(?i)\b((?:set-)?cookie\"?\s*[:=]\s*\"?)([^\r\n\"]+)")
-_USERINFO = re.compile(r"([a-zA-Z][\w+.-]*://)([^/\s:@]*:[^/\s@]+)@")
-_NAMED = re.compile(rf"(?i)([\w.-]*{_WORDS}[\w.-]*[\"']?\s*(?:[:=]\s*|=>\s*)[\"']?)(?![\"'\s])([^\s\"',;&}}]+)")
+_USERINFO = re.compile(r"\b([a-zA-Z][a-zA-Z0-9+.-]{0,20}://)([^/\s:@]*:[^/\s@]+)@")
+_NAMED = re.compile(  # bounded, and begun at the word itself: a long line of letters must not take quadratic time
+    rf"(?i)({_WORDS}[\w.-]{{0,32}}[\"']?\s{{0,4}}(?:=>|[:=])\s{{0,4}})(\"(?:[^\"\\]|\\.)+\"|'[^']+'|[^\s\"',;&}}]+)"
+)
 _SECRET_WORD = re.compile(rf"(?i){_WORDS}|auth(?:orization)?$|cookie")
 _FLAG = re.compile(rf"(?i)^--?[\w.-]*{_WORDS}[\w.-]*$")
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from loadtest.cluster import access, api as asking, trigger
+from loadtest.cluster import access, trigger
+from loadtest.cluster import api as asking
 from loadtest.cluster.api import LOST, SILENT, UNREACHABLE
 from loadtest.cluster.client import Api
 from loadtest.cluster.kubeconfig import connect
@@ -23,6 +24,16 @@ if TYPE_CHECKING:
 
 TOKEN = "a-token-that-nobody-may-see"
 Write = Callable[..., Path]
+
+
+def with_cluster(cluster: str) -> str:
+    """A kubeconfig in YAML whose cluster is this, and whose user has the token."""
+    return (
+        "contexts: [{name: x, context: {cluster: c, user: u}}]\n"
+        f"clusters: [{{name: c, cluster: {{{cluster}}}}}]\n"
+        f"users: [{{name: u, user: {{token: {TOKEN}}}}}]\n"
+        "current-context: x\n"
+    )
 
 
 def assert_one_line(error: LoadtestError) -> None:
@@ -53,7 +64,7 @@ async def test_two_files_are_merged_as_kubectl_does(server: FakeServer, kubeconf
 
 
 async def test_a_missing_file_is_a_wrong_flag(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no kubeconfig at .*/absent") as caught:
+    with pytest.raises(UsageError, match=r"no kubeconfig at .*/absent") as caught:
         await connect(str(tmp_path / "absent"))
     assert_one_line(caught.value)
 
@@ -73,14 +84,10 @@ async def test_a_missing_file_is_a_wrong_flag(tmp_path: Path) -> None:
         "contexts: [{name: x, context: {cluster: gone}}]\ncurrent-context: x\n",
         "contexts: [{name: x, context: {cluster: c}}]\nclusters: [{name: c}]\ncurrent-context: x\n",
         "contexts: [{context: {}}]\n",
-        f"contexts: [{{name: x, context: {{cluster: c, user: u}}}}]\nclusters: [{{name: c, cluster: {{server: 'https://x', "
-        f"certificate-authority: /no/such}}}}]\nusers: [{{name: u, user: {{token: {TOKEN}}}}}]\ncurrent-context: x\n",
-        f"contexts: [{{name: x, context: {{cluster: c, user: u}}}}]\nclusters: [{{name: c, cluster: {{server: 'https://x', "
-        f"certificate-authority-data: AAAA}}}}]\nusers: [{{name: u, user: {{token: {TOKEN}}}}}]\ncurrent-context: x\n",
-        f"contexts: [{{name: x, context: {{cluster: c, user: u}}}}]\nclusters: [{{name: c, cluster: {{server: 'https://x', "
-        f"certificate-authority-data: '@'}}}}]\nusers: [{{name: u, user: {{token: {TOKEN}}}}}]\ncurrent-context: x\n",
-        f"contexts: [{{name: x, context: {{cluster: c, user: u}}}}]\nusers: [{{nom: u, user: {{token: {TOKEN}}}}}]\n"
-        "clusters: [{name: c, cluster: {server: 'https://x'}}]\ncurrent-context: x\n",
+        with_cluster("server: 'https://x', certificate-authority: /no/such"),
+        with_cluster("server: 'https://x', certificate-authority-data: AAAA"),
+        with_cluster("server: 'https://x', certificate-authority-data: '@'"),
+        with_cluster("server: 'https://x'").replace("name: u", "nom: u"),
     ],
 )
 async def test_garbage_is_a_wrong_flag_and_none_of_it_is_shown(tmp_path: Path, content: str) -> None:
@@ -153,11 +160,10 @@ async def test_an_answer_that_does_not_come_is_silence(server: FakeServer, api: 
 async def test_a_stream_that_is_cut_is_lost(server: FakeServer, api: Api) -> None:
     server.objects["/x"] = {}
     query = {"watch": "1", "resourceVersion": "100", "timeoutSeconds": "9"}
-    with pytest.raises(ApiError) as caught:
-        async with api.stream("/x", query=query) as lines:
-            server.cut(half_an_event=True)
-            async for _ in lines:
-                pass
+    async with api.stream("/x", query=query) as lines:
+        server.cut(half_an_event=True)
+        with pytest.raises(ApiError) as caught:
+            await anext(lines)
     assert caught.value.reason == LOST
 
 
@@ -170,11 +176,14 @@ async def test_an_exec_plugin_gives_the_token_and_is_asked_again_when_that_runs_
     server: FakeServer, kubeconfig: Write, tmp_path: Path
 ) -> None:
     counter = tmp_path / "count"
-    script = (
-        "import json, pathlib; p = pathlib.Path(%r); n = len(p.read_text()) if p.exists() else 0; p.write_text('x' * (n + 1)); "
-        "print(json.dumps({'apiVersion': 'client.authentication.k8s.io/v1', 'kind': 'ExecCredential', "
-        "'status': {'token': f'token-{n}'}}))"
-    ) % str(counter)
+    script = f"""
+import json, pathlib
+path = pathlib.Path({str(counter)!r})
+number = len(path.read_text()) if path.exists() else 0
+path.write_text("x" * (number + 1))
+status = {{"token": "token-" + str(number)}}
+print(json.dumps({{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}}))
+"""
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": sys.executable, "args": ["-c", script]}
     server.tokens = {"token-0"}
     async with await connect(str(kubeconfig(tmp_path / "config", server.url, user={"exec": plugin}))) as api:
@@ -189,7 +198,7 @@ async def test_an_exec_plugin_that_fails_is_trouble_of_the_cluster(
 ) -> None:
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": command}
     path = kubeconfig(tmp_path / "config", "http://127.0.0.1:1", user={"exec": plugin})
-    with pytest.raises(ClusterError, match="credential plugin .* gave no credentials") as caught:
+    with pytest.raises(ClusterError, match=r"credential plugin .* gave no credentials") as caught:
         await connect(str(path))
     assert_one_line(caught.value)
     assert capsys.readouterr() == ("", "")

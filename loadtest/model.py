@@ -332,6 +332,81 @@ class Target:
     port: str = ""
 
 
+# ---------------------------------------------------------------- what was asked for
+
+
+class TriggerKind(StrEnum):
+    """What starts a rollout."""
+
+    RESTART = "restart"
+    SET_IMAGE = "set-image"
+    EXTERNAL = "external"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """A run as the user asked for it, every word already understood.
+
+    Attributes:
+        namespace: None: the context's own.
+        deployment: its name.
+        service, port: of the Service; "": found by its selector, the only one it has.
+        url: given by the user, or "".
+        headers: as given; values may be secret and are stored nowhere.
+        max_connections: None: the larger of 10 x connections and qps x timeout + connections.
+        image: for `set-image`: `CONTAINER=IMAGE` or `IMAGE`.
+        rollout_timeout_ns: None: progressDeadlineSeconds + grace + 60 s.
+        wait: wait for a Deployment that is still moving, instead of refusing it.
+    """
+
+    deployment: str
+    name: str = ""
+    namespace: str | None = None
+    service: str = ""
+    port: str = ""
+    path: str = "/"
+    url: str = ""
+    qps: float = 50.0
+    connections: int = 8
+    max_connections: int | None = None
+    timeout_ns: int = 5_000_000_000
+    lanes: tuple[Lane, ...] = (Lane.NEW, Lane.REUSED)
+    reuse: tuple[int, int] = (0, 0)
+    method: str = "GET"
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+    request_id: bool = True
+    pod_from: PodFrom | None = PodFrom(source=PodSource.HEADER, value="X-Pod-Name")
+    expect_status: tuple[int, ...] = ()
+    expect_body: str = ""
+    warmup_ns: int = 3_000_000_000
+    baseline_ns: int = 20_000_000_000
+    settle_ns: int | None = None
+    trigger: TriggerKind = TriggerKind.RESTART
+    image: str = ""
+    ready_file: str = ""
+    wait_for_rollout_ns: int = 600_000_000_000
+    rollout_timeout_ns: int | None = None
+    wait: bool = False
+    logs: bool = True
+    min_exposure: int = 1
+    accept_luck: bool = False
+    assume_path: bool = False
+    sender: str = "own"
+
+    @property
+    def most_connections(self) -> int:
+        """The limit over both lanes."""
+        if self.max_connections is not None:
+            return self.max_connections
+        return max(10 * self.connections, int(self.qps * self.timeout_ns / 1e9) + self.connections)
+
+    @property
+    def settle(self) -> int:
+        """How long load goes on after the last old pod is gone: max(10 s, timeout + 2 s) unless given."""
+        return self.settle_ns if self.settle_ns is not None else max(10_000_000_000, self.timeout_ns + 2_000_000_000)
+
+
 # ---------------------------------------------------------------- a run, as stored
 
 

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from loadtest.columns import CONNECTION_COLUMNS, REQUEST_COLUMNS, Block, pack, unpack
+from loadtest.columns import CONNECTION_COLUMNS, REQUEST_COLUMNS, Block, ConnectionBlock, RequestBlock, pack, unpack
 from loadtest.errors import StoreError
 from loadtest.model import (
     ClockSample,
@@ -31,6 +31,7 @@ from loadtest.model import (
     LogLine,
     Mark,
     OpenRequest,
+    PodName,
     Resource,
     RunInfo,
     Seen,
@@ -63,34 +64,40 @@ CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL);
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PodNameRow:
-    """A worker's index for a pod's name that answers gave."""
-
-    worker: int
-    number: int
-    name: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
     """A sentence for the limits of the result."""
 
     text: str
 
 
-Storable = Block | PodNameRow | Failure | Drop | OpenRequest | LoadEnd | Seen | LogLine | Gap | Mark | ClockSample | Note
+Storable = (
+    RequestBlock
+    | ConnectionBlock
+    | PodName
+    | Failure
+    | Drop
+    | OpenRequest
+    | LoadEnd
+    | Seen
+    | LogLine
+    | Gap
+    | Mark
+    | ClockSample
+    | Note
+)
 
 
 def _statement(value: Storable) -> tuple[str, tuple[Any, ...]]:
     """The row that a value becomes."""
     match value:
-        case Block():
-            is_request = "seq" in value.columns
-            table, layout = ("requests", REQUEST_COLUMNS) if is_request else ("connections", CONNECTION_COLUMNS)
-            row = (value.worker, len(value), pack(value.columns, layout))
-            return f"INSERT INTO {table} (worker, count, data) VALUES (?, ?, ?)", row  # noqa: S608 - one of two literals
-        case PodNameRow():
-            return "INSERT OR REPLACE INTO pod_names VALUES (?, ?, ?)", (value.worker, value.number, value.name)
+        case RequestBlock():
+            row = (value.worker, len(value), pack(value.columns, REQUEST_COLUMNS))
+            return "INSERT INTO requests (worker, count, data) VALUES (?, ?, ?)", row
+        case ConnectionBlock():
+            row = (value.worker, len(value), pack(value.columns, CONNECTION_COLUMNS))
+            return "INSERT INTO connections (worker, count, data) VALUES (?, ?, ?)", row
+        case PodName():
+            return "INSERT OR REPLACE INTO pod_names VALUES (?, ?, ?)", (value.worker, value.index, value.name)
         case Failure():
             return "INSERT INTO failures VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (
                 value.worker,

@@ -208,9 +208,9 @@ def _limits(matter: Matter, verdict: Verdict, case: Case) -> tuple[str, ...]:
     found = list(run.notes)
     found.extend(f"{right} is not allowed: {_without(right)}" for right in run.info.missing_rights)
     if verdict.outcome == "pass":
-        count = min((exposure.exposed for exposure in exposed), default=0)
         found.append(
-            f"A pass after {count} exposed terminations: the same fault can cost nothing in one rollout and dozens in the next."
+            f"What other rollouts would lose: a pass after {matter.exposed} exposed terminations; the same fault can cost nothing "
+            "once and dozens the next time."
         )
     if not matter.tally.named:
         found.append("No answer named its pod: attribution rests on times alone (an X-Pod-Name header, or --pod-from).")

@@ -220,4 +220,5 @@ def _pass_reason(matter: Matter) -> str:
     computed = " (computed)" if any(exposure.computed for exposure in matter.exposures) else ""
     others = sum(1 for one in matter.diagnosed if not one.counts and one.one.row.phase in LOADED)
     base = f"no request of {sent} was lost" if not others else f"no request of {sent} was lost to this rollout"
-    return f"{base} while {matter.exposed} pods were replaced under load{computed} (95 %: fewer than {matter.rate_bound:.2%} of requests)"
+    pods = f"{matter.exposed} pods were replaced under load{computed}"
+    return f"{base} while {pods} (95 %: fewer than {matter.rate_bound:.2%} of requests)"

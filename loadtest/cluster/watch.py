@@ -213,8 +213,6 @@ class _Watch:
         kept = trim(obj)
         if kind == "DELETED":
             self._known.pop(uid, None)
-        elif self._known.get(uid, ("", {}))[0] == version:
-            return  # already seen at a list
         else:
             self._known[uid] = (version, kept)
         self._give(seen, _SIGHTINGS[kind], kept)

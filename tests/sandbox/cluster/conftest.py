@@ -6,6 +6,7 @@ import asyncio
 import json
 import socket
 import struct
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,9 @@ class FakeServer:
         self.history: list[tuple[int, str, str, dict[str, Any]]] = []
         self.refuse: dict[str, int] = {}  # path to status
         self.expired_as_event = True
+        self.expired_after = 0.0  # seconds from a watch's opening to its ERROR event
         self.forget_on_end = False  # compacts the history each time that a watch ends
+        self.ended: list[int] = []  # monotonic times of orderly ends
         self.frozen = False
         self.tokens = {TOKEN}
         self.log_parts: list[bytes] = []
@@ -159,6 +162,7 @@ class FakeServer:
         assert isinstance(transport, asyncio.Transport)
         self._transports.append(transport)
         if expired:
+            await asyncio.sleep(self.expired_after)
             error = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"}
             await answer.write(json.dumps({"type": "ERROR", "object": error}).encode() + b"\n")
             return answer
@@ -183,6 +187,7 @@ class FakeServer:
                     break
             if self.forget_on_end:
                 self.compact()
+            self.ended.append(time.monotonic_ns())
             return answer
         finally:
             if transport in self._transports:

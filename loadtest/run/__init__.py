@@ -1,0 +1,1 @@
+"""The conductor: the only room where load and cluster are alive together."""

@@ -11,7 +11,7 @@ import dataclasses
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tests.cluster.layout import NAME
@@ -24,7 +24,7 @@ COMPONENTS = "components"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Hierarchy:
-    """A mounted tree: `controllers` as in its mount options, empty for version 2."""
+    """A mounted tree: `controllers` as in its mount options (`name=systemd` has none), empty for version 2."""
 
     mount: Path
     controllers: str
@@ -35,14 +35,17 @@ class Hierarchy:
 
 
 def hierarchies() -> list[Hierarchy]:
-    """The trees that have controllers: those of version 1, or the single one of version 2."""
+    """All trees of version 1, or the single one of version 2.
+
+    Named ones too: a container in a tree that is mounted nowhere makes containerd's shim blind to memory kills.
+    """
     first: list[Hierarchy] = []
     second: list[Hierarchy] = []
     for line in Path("/proc/self/mounts").read_text().splitlines():
         _, mount, kind, options, *_ = line.split()
         if kind == "cgroup2":
             second.append(Hierarchy(mount=Path(mount), controllers=""))
-        elif kind == "cgroup" and "name=" not in options:
+        elif kind == "cgroup":
             names = [o for o in options.split(",") if o not in {"rw", "ro", "xattr", "clone_children"}]
             names = [o for o in names if not o.endswith("atime") and not o.startswith(("no", "release_agent"))]
             first.append(Hierarchy(mount=Path(mount), controllers=",".join(names)))
@@ -66,7 +69,7 @@ def create() -> list[Path]:
     files = []
     for tree in hierarchies():
         if not tree.controllers:
-            enable(tree.mount)
+            enable(tree.mount, NEEDED)
         tree.ours.mkdir(exist_ok=True)
         if "cpuset" in tree.controllers.split(","):  # a new group of version 1 has no CPU to run on
             for name in ("cpuset.cpus", "cpuset.mems"):
@@ -75,12 +78,10 @@ def create() -> list[Path]:
     return files
 
 
-def enable(group: Path) -> None:
-    """Version 2: lets the children of `group` have the controllers that containers need."""
-    present = (group / "cgroup.controllers").read_text().split()
+def enable(group: Path, controllers: Iterable[str]) -> None:
+    """Version 2: lets the children of `group` have these controllers."""
     enabled = (group / "cgroup.subtree_control").read_text().split()
-    wanted = [name for name in ("cpuset", "cpu", "io", "memory", "pids", "hugetlb") if name in present]
-    missing = [f"+{name}" for name in wanted if name not in enabled]
+    missing = [f"+{name}" for name in controllers if name not in enabled]
     if missing:
         try:
             (group / "cgroup.subtree_control").write_text(" ".join(missing))
@@ -95,10 +96,11 @@ def make_leaf() -> None:
             continue
         leaf = tree.ours / COMPONENTS
         leaf.mkdir(exist_ok=True)
-        for pid in (tree.ours / "cgroup.procs").read_text().split():
-            with contextlib.suppress(ProcessLookupError):
-                (leaf / "cgroup.procs").write_text(pid)
-        enable(tree.ours)
+        while pids := (tree.ours / "cgroup.procs").read_text().split():
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    (leaf / "cgroup.procs").write_text(pid)
+        enable(tree.ours, (tree.ours / "cgroup.controllers").read_text().split())
 
 
 def folders() -> Iterator[Path]:

@@ -45,7 +45,7 @@ class Cluster:
         cluster = cls(binaries, layout, control.start_watchdog(layout))
         try:
             bring_up.bring_up(binaries, cluster.layout, report)
-            cluster.layout.up_marker.touch()
+            cluster.layout.up_marker.write_text(str(os.getpid()))
         except BaseException:
             cluster.down()
             raise
@@ -58,6 +58,13 @@ class Cluster:
         if not control.tell_watchdog("status") or not layout.up_marker.exists():
             raise ClusterError("no cluster is up (start one: python -m tests.cluster up)")
         return cls(build.binaries(), layout)
+
+    @classmethod
+    def usable(cls) -> bool:
+        """Whether a cluster is up that this process may use: started by hand, or by itself."""
+        state = control.tell_watchdog("status")
+        marker = standard_layout().up_marker
+        return bool(state) and marker.exists() and (state == "detached" or marker.read_text() == str(os.getpid()))
 
     def __enter__(self) -> Self:
         return self
@@ -117,6 +124,18 @@ class Cluster:
         self.kubectl("-n", namespace, "rollout", "status", f"deployment/{name}", "--timeout=90s")
         self.wait_for_proxies(namespace)
         return int(self.get("-n", namespace, "service", name)["spec"]["ports"][0]["nodePort"])
+
+    def wait_for_restarts(self, namespace: str, restarts: int, patience: float = 30.0) -> None:
+        """Returns when the containers of that namespace have been started anew that many times in all."""
+        until = time.monotonic() + patience
+        while True:
+            pods = self.get("-n", namespace, "pods")["items"]
+            counts = [s["restartCount"] for pod in pods for s in pod["status"].get("containerStatuses", [])]
+            if sum(counts) >= restarts:
+                return
+            if time.monotonic() > until:
+                raise ClusterError(f"{sum(counts)} restarts in {namespace} within {patience:.0f} s, not {restarts}")
+            time.sleep(0.1)
 
     def wait_for_proxies(self, namespace: str, patience: float = 10.0) -> None:
         """Returns when every node's proxy has applied all slice writes of that namespace up to now."""

@@ -22,8 +22,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
-    """A cluster of two nodes. One that was started by hand is used and left up; else it lives for the session."""
-    if control.tell_watchdog("status") == "detached":
+    """A cluster of two nodes, for the session. One that was started by hand, or by the same process, is used and left up."""
+    if Cluster.usable():
         yield Cluster.attach()
         return
     try:

@@ -44,12 +44,17 @@ def start_watchdog(layout: Layout) -> subprocess.Popen[bytes]:
             )
         finally:
             os.close(owner)
-        until = time.monotonic() + 15
-        while not answers(layout):
-            if watchdog.poll() is not None or time.monotonic() > until:
-                said.seek(0)
-                raise ClusterError(f"the namespaces cannot be made: {said.read().strip()[-1500:]}")
-            time.sleep(0.01)
+        try:
+            until = time.monotonic() + 15
+            while not answers(layout):
+                if watchdog.poll() is not None or time.monotonic() > until:
+                    said.seek(0)
+                    raise ClusterError(f"the namespaces cannot be made: {said.read().strip()[-1500:]}")
+                time.sleep(0.01)
+        except BaseException:
+            watchdog.terminate()
+            watchdog.wait(timeout=20)
+            raise
         return watchdog
 
 

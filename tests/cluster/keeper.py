@@ -144,8 +144,9 @@ def make_cgroup_root() -> None:
             mount("-t", "cgroup2", "cgroup", "/sys/fs/cgroup")
             continue
         tree.mount.mkdir()
-        mount("-t", "cgroup", "-o", tree.controllers, "cgroup", str(tree.mount))
-        for name in tree.controllers.split(","):
+        options = f"none,{tree.controllers}" if tree.controllers.startswith("name=") else tree.controllers
+        mount("-t", "cgroup", "-o", options, "cgroup", str(tree.mount))
+        for name in tree.controllers.removeprefix("name=").split(","):
             with contextlib.suppress(FileExistsError):
                 (tree.mount.parent / name).symlink_to(tree.mount.name)
 

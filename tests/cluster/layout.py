@@ -75,7 +75,7 @@ class Layout:
 
     @property
     def up_marker(self) -> Path:
-        """Exists once the cluster is completely up."""
+        """Exists once the cluster is completely up; holds the process number of the one that started it."""
         return self.folder / "up"
 
     def log(self, name: str) -> Path:

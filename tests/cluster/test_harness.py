@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import cgroups, control, manifests, requirements
+from tests.cluster.__main__ import main
 from tests.cluster.cluster import Cluster
 from tests.cluster.layout import standard_layout
 from tests.cluster.proxy_log import applied
@@ -115,6 +116,14 @@ def test_a_machine_that_lacks_something_is_told_what_in_one_line(monkeypatch: py
     assert "\n" not in str(caught.value)
 
 
+def test_the_command_ends_with_2_on_a_machine_that_cannot_run_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert main(["up"]) == 2
+    assert capsys.readouterr().err == "error: the test cluster needs root (namespaces, mounts, cgroups)\n"
+
+
 def test_both_nodes_are_ready_and_run_pods_that_both_node_addresses_reach(cluster: Cluster, namespace: str) -> None:
     port = cluster.deploy(manifests.web(replicas=2, spread=True), namespace)
     pods = cluster.get("-n", namespace, "pods")["items"]
@@ -179,6 +188,17 @@ def test_the_witnesses_tell_the_order_of_one_termination(cluster: Cluster, names
         end_of_sync = applied(cluster.proxy_syncs(node), lost_ready.written)
         assert end_of_sync is not None
         assert 0 < end_of_sync - lost_ready.written < 2
+
+
+def test_a_container_over_its_memory_limit_is_killed_and_says_so(cluster: Cluster, namespace: str) -> None:
+    port = cluster.deploy(manifests.web(replicas=1, memory="64Mi"), namespace)
+    with pytest.raises(OSError, match=r"closed|reset"):
+        open_url(f"http://{cluster.node_addresses[0]}:{port}/oom")
+    cluster.wait_for_restarts(namespace, 1)
+    (pod,) = cluster.get("-n", namespace, "pods")["items"]
+    (status,) = pod["status"]["containerStatuses"]
+    ended = status["lastState"]["terminated"]
+    assert (ended["exitCode"], ended["reason"]) == (137, "OOMKilled")
 
 
 def test_the_api_server_can_vanish_and_come_back(cluster: Cluster) -> None:

@@ -10,7 +10,7 @@ import re
 from loadtest.model import Interval
 
 NOTHING = "–"
-_UNIT = re.compile(r"(\d) (s|ms|%|kept|fresh)(?![a-z])")
+_UNIT = re.compile(r"(\d) (s|ms|%)(?![a-z])")
 
 
 def count(number: int) -> str:

@@ -47,11 +47,15 @@ class Lanes:
 
 @dataclass(slots=True, kw_only=True)
 class Sheet:
-    """A figure being drawn. `back` and `front` are clipped to the plot, `labels` are not."""
+    """A figure being drawn. `back` and `front` are clipped to the plot, `labels` are not.
+
+    `listed`: (worker, seq) of the failures that may be drawn, where the figure's own are more; None: all.
+    """
 
     axis: Axis
     uid: str
     narrow: bool
+    listed: frozenset[tuple[int, int]] | None = None
     back: list[Markup] = field(default_factory=list)
     front: list[Markup] = field(default_factory=list)
     labels: list[Markup] = field(default_factory=list)
@@ -158,10 +162,10 @@ def mark(sheet: Sheet, one: FailedRequest, y: float, short: Mapping[str, str], *
 
 def marks(sheet: Sheet, failed: Sequence[FailedRequest], y: float, short: Mapping[str, str], *, link: bool = True) -> None:
     """Fresh connections in the upper row, kept ones in the lower. On a phone a mark is too small to be a link."""
-    for one in failed:
-        if sheet.axis.shows(one.started):
-            where = y + (8 if one.lane == "new" else 19)
-            sheet.front.append(mark(sheet, one, where, short, link=link and not sheet.narrow))
+    listed = [one for one in failed if sheet.listed is None or (one.worker, one.seq) in sheet.listed]
+    placed = [(one, y + (8 if one.lane == "new" else 19)) for one in listed if sheet.axis.shows(one.started)]
+    sheet.front += [svg.rim(sheet.uid, sheet.axis(one.started), where) for one, where in placed if len(one.attribution.pods) == 1]
+    sheet.front += [mark(sheet, one, where, short, link=link and not sheet.narrow) for one, where in placed]
 
 
 def draw_shared(sheet: Sheet, y: float) -> None:

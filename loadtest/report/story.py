@@ -14,6 +14,7 @@ from loadtest.report.thin import thin
 from loadtest.report.wording import gap
 
 MOST_OLD, MOST_NEW = 4, 2
+MARKS = 200  # drawn in one lane; the number beside it counts all
 
 
 def draw(result: RunResult, finding: Finding, uid: str, *, narrow: bool) -> Markup | None:
@@ -26,9 +27,9 @@ def draw(result: RunResult, finding: Finding, uid: str, *, narrow: bool) -> Mark
     axis = Axis(window.start, window.end, 2 if narrow else 128, wide - (38 if narrow else 66))
     sheet = Sheet(axis=axis, uid=uid, narrow=narrow)
     short = short_names([pod.name for pod in result.pods])
-    moved = _moved(result, failed[-1].started if failed else 0.0, max(one.started for one in failed))
+    moved = _moved(result, max(one.started for one in failed))
     y = 34.0
-    lanes = _concerned(choose(result, thin(failed, 600), window), finding)
+    lanes = _concerned(choose(result, failed, window), finding)
     for item in lanes:
         y += 22 if narrow else 6
         sheet.name(y, item.name, *_remarks(item))
@@ -36,7 +37,7 @@ def draw(result: RunResult, finding: Finding, uid: str, *, narrow: bool) -> Mark
             draw_shared(sheet, y)
         else:
             draw_life(sheet, item, life_of(result, item, failed), y)
-        marks(sheet, item.failed, y, short, link=False)
+        marks(sheet, thin(item.failed, MARKS, 10), y, short, link=False)
         lost = len(item.failed)
         if lost:
             words = count(lost) if narrow else f"{count(lost)} lost"
@@ -122,11 +123,10 @@ def _concerned(lanes: Lanes, finding: Finding) -> list[Lane]:
     return [*losers, *shared, *fresh[:MOST_NEW]]
 
 
-def _moved(result: RunResult, *sent: float) -> tuple[float, float] | None:
+def _moved(result: RunResult, last: float) -> tuple[float, float] | None:
     """From the last lost request to the first one that a new pod answered, where the new pods were all idle before."""
     firsts = [pod.first_request for pod in result.pods if _took_over(pod)]
     first = min((moment for moment in firsts if moment is not None), default=None)
-    last = max(sent)
     return (last, first) if first is not None and last < first < last + 2 else None
 
 

@@ -25,7 +25,7 @@ LIGHT = {
     "answer": "#171c24",
     "late": "#8a6d00",
     "old": "#56729b",
-    "new": "#2f8f80",
+    "new": "#2a8072",
     "start": "#c9d3df",
     "term": "#f0b429",
     "danger": "#c62828",
@@ -211,9 +211,8 @@ def symbol(kind: str, *, echo: bool = False, size: float = 4.0) -> Markup:
         return el("path", d=f"M0 {-reach:g}L{reach:g} 0L0 {reach:g}L{-reach:g} 0Z", **both("bg", hue, 2))
     match hue:
         case "refused":
-            return el(
-                "path", d=f"M{-size:g} {-size:g}L{size:g} {size:g}M{-size:g} {size:g}L{size:g} {-size:g}", **stroke(hue, 2.4)
-            )
+            path = f"M{-size:g} {-size:g}L{size:g} {size:g}M{-size:g} {size:g}L{size:g} {-size:g}"
+            return el("path", d=path, **stroke(hue, 2.4))
         case "silent":
             return el("circle", r=f"{size - 0.4:g}", **both("bg", hue, 2))
         case "cut":
@@ -228,15 +227,19 @@ def use(uid: str, kind: str, x: float, y: float, *, echo: bool = False) -> Marku
     return el("use", href=f"#{uid}-{'echo-' if echo else ''}{family(kind)}", x=x, y=y)
 
 
+def rim(uid: str, x: float, y: float) -> Markup:
+    """A disc in the ground's colour, laid under marks so that they can be seen on a pod's bar; all rims before all marks."""
+    return el("use", href=f"#{uid}-rim", x=x, y=y)
+
+
 def symbols(uid: str, size: float = 3.6) -> Markup:
     """All shapes once, for `use`; the transparent ground makes them easier to hit."""
-    shapes = []
+    shapes = [el("circle", r=f"{size + 2:g}", id=f"{uid}-rim", **fill("bg", 0.85))]
     for kind in ("connect-refused", "connect-timeout", "truncated", "bad-response"):
         for echo in (False, True):
             ground = el("rect", x=-5, y=-6, width=10, height=12, fill="#000", fill_opacity="0", class_="ground")
-            shapes.append(
-                el("g", ground, symbol(kind, echo=echo, size=size), id=f"{uid}-{'echo-' if echo else ''}{family(kind)}")
-            )
+            name = f"{uid}-{'echo-' if echo else ''}{family(kind)}"
+            shapes.append(el("g", ground, symbol(kind, echo=echo, size=size), id=name))
     return el("defs", *shapes)
 
 

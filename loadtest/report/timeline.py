@@ -27,7 +27,7 @@ def draw(result: RunResult, failed: Sequence[FailedRequest], window: Span, uid: 
     """One SVG, 1120 or 350 pixels wide, and how many pods had no room in it. `failed`: those that are drawn and listed."""
     wide = 350 if narrow else 1120
     axis = Axis(window.start, window.end, 2 if narrow else 168, wide - 8)
-    sheet = Sheet(axis=axis, uid=uid, narrow=narrow)
+    sheet = Sheet(axis=axis, uid=uid, narrow=narrow, listed=frozenset((one.worker, one.seq) for one in failed))
     y = 30.0
     for name in sorted(
         {one.lane for one in result.drawing.bins} | set(result.summary.lanes), key=lambda one: (one != "new", one)
@@ -35,7 +35,7 @@ def draw(result: RunResult, failed: Sequence[FailedRequest], window: Span, uid: 
         y = _requests(sheet, result, failed, name, y)
     if result.drawing.ready_endpoints:
         y = _endpoints(sheet, result, y)
-    lanes = choose(result, failed, window)
+    lanes = choose(result, result.failed_requests, window)
     short = short_names([pod.name for pod in result.pods])
     headed = False
     for item in lanes.shown:
@@ -44,7 +44,7 @@ def draw(result: RunResult, failed: Sequence[FailedRequest], window: Span, uid: 
             y += 22
             quiet = sum(one.compact for one in lanes.shown)
             sheet.labels.append(svg.text(2 if narrow else 0, y, f"{quiet} pods that lost none", colour="muted", bold=True))
-        y = _compact(sheet, result, item, y) if item.compact else _pod(sheet, result, failed, item, short, y)
+        y = _compact(sheet, result, item, y) if item.compact else _pod(sheet, result, item, short, y)
     y = _spoken(sheet, result.drawing.moments, y)
     for gap in result.gaps:
         if axis.crosses(gap.start, gap.end):
@@ -147,9 +147,7 @@ def _under(item: Lane, *, narrow: bool) -> float:
     return (10.0 + (16 if ends else 4)) if item.pod is not None else (6.0 if narrow else 18.0)
 
 
-def _pod(
-    sheet: Sheet, result: RunResult, failed: Sequence[FailedRequest], item: Lane, short: Mapping[str, str], y: float
-) -> float:
+def _pod(sheet: Sheet, result: RunResult, item: Lane, short: Mapping[str, str], y: float) -> float:
     axis, pod = sheet.axis, item.pod
     ends = pod is not None and (pod.deletion is not None or pod.ended is not None)
     y += 24 if sheet.narrow else 26 if ends else 12
@@ -158,7 +156,7 @@ def _pod(
     if pod is None:
         draw_shared(sheet, y)
         return y + BAR + _under(item, narrow=sheet.narrow)
-    draw_life(sheet, item, life_of(result, item, failed), y)
+    draw_life(sheet, item, life_of(result, item, result.failed_requests), y)
     for start, end in result.drawing.answering.get(pod.name, ()):
         if axis.crosses(start, end):
             paint = svg.fill("old" if pod.revision == "old" else "new")

@@ -93,7 +93,20 @@ def binaries(report: Callable[[str], None] = lambda line: None) -> Binaries:
                 build(folder, out)
             if not target.is_dir():
                 out.rename(target)
+    keep_newest(target)
     return Binaries(folder=target)
+
+
+def keep_newest(used: Path, number: int = 3) -> None:
+    """Marks a thing of the cache as used now and removes those of its kind that were not used lately."""
+    os.utime(used)
+    kind = used.name.rpartition("-")[0]
+    older = sorted(used.parent.glob(f"{kind}-*"), key=lambda path: path.stat().st_mtime)[:-number]
+    for path in older:
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def build_kubernetes(folder: Path, out: Path) -> None:

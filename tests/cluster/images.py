@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tests.cluster.build import Binaries, cache_folder
+from tests.cluster.build import Binaries, cache_folder, keep_newest
 from tests.cluster.components import PAUSE_IMAGE
 from tests.cluster.trouble import ClusterError
 
@@ -56,6 +56,7 @@ def cached(name: str, sources: Sequence[Path], make: Callable[[Path], None]) -> 
             made = Path(scratch) / "image.tar"
             make(made)
             made.rename(path)
+    keep_newest(path)
     return path
 
 

@@ -65,7 +65,7 @@ class Addresses:
     async def _look_up(self) -> None:
         try:
             infos = await asyncio.get_running_loop().getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
-        except OSError:  # gaierror is one
+        except (OSError, UnicodeError):  # gaierror; a name that cannot be one
             self._found = ()
             return
         self._found = choose(infos)

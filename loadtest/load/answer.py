@@ -137,6 +137,7 @@ class AnswerReader:
         status = self._parser.get_status_code()
         if status < 200:
             self._framed = self._raw_close = False
+            self.pod = 0
             return
         self.status = status
         self._head_done = True

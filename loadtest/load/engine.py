@@ -161,7 +161,7 @@ class Engine:
             self._recorder.drop(Tick(attempt.seq, attempt.due, attempt.lane), DropReason.LOCAL)
         else:
             self._recorder.request(attempt)
-        if connection.usable and not self._worn(connection):
+        if connection.usable and connection.lane is Lane.REUSED and not self._worn(connection):
             self._pool.give_back(connection)
         else:
             if connection.usable:

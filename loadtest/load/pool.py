@@ -38,7 +38,7 @@ class Pool(Generic[C]):
         self._most = max(most, 1)
         self._idle: dict[C, None] = {}  # in the order they fell idle
         self._kept: set[C] = set()  # of the reused lane: idle, busy or connecting
-        self._all: set[C] = set()
+        self._all: dict[C, None] = {}  # oldest first, so that a run can be told again
         self._filled = False
 
     def take(self, lane: Lane) -> tuple[Choice, C | None]:
@@ -64,7 +64,7 @@ class Pool(Generic[C]):
 
     def add(self, connection: C, lane: Lane) -> None:
         """A new connection, busy from its begin."""
-        self._all.add(connection)
+        self._all[connection] = None
         if lane is Lane.REUSED:
             self._kept.add(connection)
 
@@ -76,7 +76,7 @@ class Pool(Generic[C]):
         """It is closed."""
         self._idle.pop(connection, None)
         self._kept.discard(connection)
-        self._all.discard(connection)
+        self._all.pop(connection, None)
 
     @property
     def kept(self) -> int:
@@ -89,7 +89,7 @@ class Pool(Generic[C]):
         return len(self._idle)
 
     def all(self) -> tuple[C, ...]:
-        """Every connection, in no order."""
+        """Every connection, oldest first."""
         return tuple(self._all)
 
     def _pop_idle(self) -> C:

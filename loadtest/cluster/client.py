@@ -9,6 +9,7 @@ Errors of aiohttp, ssl and sockets become an `ApiError` here and nowhere else.
 from __future__ import annotations
 
 import json
+import os
 import socket
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
@@ -231,7 +232,8 @@ class Api:
 
 
 def _words(error: OSError) -> str:
-    return (error.strerror or "no connection").lower() if error.errno else "no connection"
+    # Not strerror: asyncio puts its own words and the address there.
+    return os.strerror(error.errno).lower() if error.errno else "no connection"
 
 
 def _is_timeout(error: BaseException) -> bool:

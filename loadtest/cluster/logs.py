@@ -57,7 +57,7 @@ async def follow(
     """
     query = {"container": container, "follow": "true", "timestamps": "true"}
     cleaner = LineCleaner()
-    last, failures = "", 0
+    last, failures, opened = "", 0, False
     while True:
         if last or since:
             query["sinceTime"] = last or since
@@ -66,6 +66,7 @@ async def follow(
             query["tailLines"] = str(tail)
         try:
             async with api.stream(paths.log(namespace, pod), query=query, max_line=LONGEST_LINE + _STAMP_ROOM) as lines:
+                opened = True
                 async for line in lines:
                     stamp, text = cleaner.clean(line)
                     if last and stamp <= last:
@@ -78,7 +79,8 @@ async def follow(
             if error.status == 404:
                 return ""  # the pod is gone, and its log with it
             failures += 1
-            if error.status in {401, 403} or failures >= _ATTEMPTS:
+            # An API server that has just started refuses everybody until it has read its roles.
+            if (error.status in {401, 403} and not opened) or failures >= _ATTEMPTS:
                 return f"log of {pod}/{container}: {error.message}"
         await clock.sleep(min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2 ** (failures - 1)))
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import ssl
 from urllib.parse import urlsplit
 
@@ -24,8 +26,13 @@ async def probe(url: str, *, timeout_s: float = 2.0, user_agent: str = "rollout-
         return False, f"no answer within {timeout_s:g} s"
     except ssl.SSLError:
         return False, "no TLS"
-    except (OSError, ValueError) as error:
-        return False, (getattr(error, "strerror", None) or "no connection").lower()
+    except socket.gaierror:
+        return False, "its name is not known"
+    except OSError as error:
+        # Not strerror: asyncio puts its own words and the address there.
+        return False, os.strerror(error.errno).lower() if error.errno else "no connection"
+    except ValueError:
+        return False, "no URL that can be tried"
     parts = line.decode("latin-1").split()
     if len(parts) >= 2 and parts[0].startswith("HTTP/") and parts[1].isdecimal():
         return True, f"answered with status {parts[1]}"
@@ -47,6 +54,9 @@ async def _status_line(url: str, user_agent: str) -> bytes:
             f"GET {target} HTTP/1.1\r\nHost: {parts.netloc}\r\nUser-Agent: {user_agent}\r\n"
             "Accept: */*\r\nConnection: close\r\n\r\n".encode("latin-1")
         )
-        return await reader.readline()
+        try:
+            return await reader.readline()
+        except ValueError:  # longer than any status line
+            return b"-"
     finally:
         writer.transport.abort()

@@ -123,6 +123,7 @@ class _Watch:
         self._blind_since: int | None = None
         self._why = ""  # "" while the blindness is only the step from one watch to the next
         self._failures = 0
+        self._started_over = False  # since the last watch that was of use
 
     def _now(self) -> int:
         return self._clock.monotonic_ns() - self._epoch_ns
@@ -158,6 +159,9 @@ class _Watch:
                 except _ExpiredError as error:
                     self._version = ""
                     self._why = str(error)
+                    if not self._started_over:  # usual after a restart of the API server: no reason to wait
+                        self._started_over = True
+                        continue
                 except ApiError as error:
                     self._lose(error)
                 self._failures += 1
@@ -188,7 +192,7 @@ class _Watch:
         self._blind_since, self._why = self._now(), ""
         if not lived and self._blind_since - opened < self._pace.back_off[1] * 1e9:
             return False  # a server that hangs up at once is not asked again at once
-        self._failures = 0
+        self._failures, self._started_over = 0, False
         return True
 
     async def _read(self, lines: AsyncIterator[bytes]) -> bool:
@@ -199,7 +203,7 @@ class _Watch:
                 continue
             seen = self._now()
             self._take(_parse(line), seen)
-            self._alive, self._failures, lived = seen, 0, True
+            self._alive, self._failures, self._started_over, lived = seen, 0, False, True
         return lived
 
     def _take(self, event: Mapping[str, Any], seen: int) -> None:
@@ -220,7 +224,8 @@ class _Watch:
     def _lose(self, error: ApiError) -> None:
         if self._blind_since is None:
             self._blind_since = self._alive if error.reason == SILENT else self._now()
-        self._why = error.message
+        # The server's own sentence names accounts; the status is enough.
+        self._why = f"the API server answered {error.status} {error.reason}".rstrip() if error.status else error.message
         if error.status in _START_OVER:
             self._version = ""
 

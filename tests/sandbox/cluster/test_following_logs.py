@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from loadtest.cluster.client import Api
@@ -61,3 +62,23 @@ async def test_a_pod_that_is_gone_has_no_log_and_that_is_no_trouble(server: Fake
     server.refuse["/api/v1/namespaces/shop/pods/web-1/log"] = 404
 
     assert await lines_of(api, record) == ([], "")
+
+
+async def test_a_restarting_api_server_that_refuses_for_a_while_does_not_end_a_log(
+    server: FakeServer, api: Api, record: Record
+) -> None:
+    server.log_parts = [b"2026-01-01T00:00:00.1Z one\n"]
+    server.log_cut = True
+    path = "/api/v1/namespaces/shop/pods/web-1/log"
+
+    async def refuse_for_a_while() -> None:
+        await asyncio.sleep(0.01)
+        server.refuse[path] = 403
+        await asyncio.sleep(0.35)
+        del server.refuse[path]
+
+    (lines, note), _ = await asyncio.gather(lines_of(api, record), refuse_for_a_while())
+
+    assert [line.text for line in lines] == ["one"]
+    assert note == ""
+    assert len(server.requests) >= 3

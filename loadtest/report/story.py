@@ -24,7 +24,8 @@ def draw(result: RunResult, finding: Finding, uid: str, *, narrow: bool) -> Mark
         return None
     window = around(result, finding)
     wide = 350 if narrow else 700
-    axis = Axis(window.start, window.end, 2 if narrow else 128, wide - (38 if narrow else 66))
+    lost_room = svg.width_of(count(len(failed)), 13) if narrow else svg.width_of(f"{count(len(failed))} lost", 14) * 1.06
+    axis = Axis(window.start, window.end, 2 if narrow else 128, wide - max(lost_room + 10, 38))
     sheet = Sheet(axis=axis, uid=uid, narrow=narrow)
     short = short_names([pod.name for pod in result.pods])
     moved = _moved(result, max(one.started for one in failed))

@@ -4,7 +4,8 @@ What aiohttp does by itself and would falsify a measurement is switched off: it 
 connection breaks (`_retry_connection`, a private name: a test fails when a version ignores it); it tries several addresses for
 one request; it replaces a pooled connection that has died; it asks for compressed answers; it follows redirects. Each
 connection here is a session of its own, and gets exactly one socket, dialled as our own sender does. What this sender knows
-less well: `written` is when aiohttp began to write; a kept connection is not read before its first request.
+less well: `written` is when aiohttp began to write; a kept connection is not read before its first request; an answer with junk
+right behind it counts as a bad one.
 
 The only file that imports aiohttp for load.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import io
 import socket
 from collections.abc import Coroutine
 from typing import Any
@@ -23,7 +25,7 @@ from yarl import URL
 
 from loadtest.clock import Clock
 from loadtest.columns import ABSENT
-from loadtest.load.answer import MOST_HEAD, MOST_KEPT_BODY
+from loadtest.load.answer import BODILESS, MOST_HEAD, MOST_KEPT_BODY
 from loadtest.load.failures import Cause, cause_of_errno
 from loadtest.load.lifecycle import Endpoint, SocketConnection
 from loadtest.load.podname import PodNames
@@ -66,8 +68,14 @@ class AiohttpSender:
         """A task that `close` waits for."""
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._done)
         return task
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            context = {"message": "a request of the aiohttp sender ended in an exception", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(context)
 
 
 class ConnectedSocket(socket.socket):
@@ -216,6 +224,8 @@ class AiohttpConnection(SocketConnection):
                     attempt.size += len(chunk)
                     if self._endpoint.keep_body and len(body) < MOST_KEPT_BODY:
                         body += chunk
+                if self._end is not None and self._end[0] is not Cause.EOF and _lasts_until_close(response):
+                    raise aiohttp.ClientPayloadError  # to aiohttp, a reset is as good an end as any
         except (aiohttp.ClientError, OSError) as error:
             if self._attempt is attempt:
                 self._fail(*self._why(error))
@@ -236,7 +246,8 @@ class AiohttpConnection(SocketConnection):
         if self.lane is Lane.NEW and "connection" not in given:
             headers.append(("Connection", "close"))
         url = URL(f"http://{dial.peer}{self._endpoint.target.path}", encoded=True)
-        return session.request(plan.method, url, headers=headers, data=plan.body or None, allow_redirects=False)
+        data = io.BytesIO(plan.body) if plan.body else None  # it warns of large bytes
+        return session.request(plan.method, url, headers=headers, data=data, allow_redirects=False)
 
     def _why(self, error: Exception) -> tuple[Cause, int]:
         """What ended the request: what was seen on the socket, and only where nothing was, what aiohttp makes of it."""
@@ -245,3 +256,10 @@ class AiohttpConnection(SocketConnection):
         if isinstance(error, OSError) and error.errno:
             return cause_of_errno(error.errno), error.errno
         return Cause.GARBAGE, 0
+
+
+def _lasts_until_close(response: aiohttp.ClientResponse) -> bool:
+    """Whether only the end of the connection ends this answer."""
+    headers = response.headers
+    framed = "Content-Length" in headers or headers.get("Transfer-Encoding", "").lower().endswith("chunked")
+    return not framed and response.method != "HEAD" and response.status not in BODILESS

@@ -22,7 +22,7 @@ from loadtest.load.podname import PodNames, PodReader
 
 MOST_HEAD = 256 * 1024
 MOST_KEPT_BODY = 64 * 1024
-_NO_BODY = frozenset({204, 304})
+BODILESS = frozenset({204, 304})
 
 
 class Fed(Enum):
@@ -141,7 +141,7 @@ class AnswerReader:
             return
         self.status = status
         self._head_done = True
-        if self._bodiless or status in _NO_BODY:
+        if self._bodiless or status in BODILESS:
             # `should_keep_alive` is right only in `on_message_complete`, which may never come here.
             self.keep_alive = not self._raw_close and self._parser.get_http_version() != "1.0"
             self._done = self._new_parser = True

@@ -61,11 +61,11 @@ class Dial:
         else:
             self._end(number)
 
-    def abandon(self) -> None:
+    def abandon(self, now_ns: int) -> None:
         """Gives up; `took_ns` then is the time until now."""
         if self._waiting:
             self._stop_waiting()
-            self.took_ns = self._now() - self._since
+            self.took_ns = now_ns - self._since
         self._close()
 
     def _writable(self) -> None:

@@ -100,7 +100,7 @@ class SocketConnection(ABC):
     def close(self) -> None:
         """See `sender.Connection`."""
         self._attempt = None
-        self._close(_BY_US)
+        self._close(_BY_US, self._now())
 
     # ------------------------------------------------------------ what differs
 
@@ -148,9 +148,9 @@ class SocketConnection(ABC):
         self._facts(attempt)
         self._attempt = None
         if self.lane is Lane.NEW or we_end:
-            self._close(_BY_US)
+            self._close(_BY_US, attempt.ended)
         elif peer_ends:
-            self._close(_BY_FIN)
+            self._close(_BY_FIN, attempt.ended)
         self._owner.finished(self, attempt)
 
     def _fail(self, cause: Cause, number: int) -> None:
@@ -163,7 +163,7 @@ class SocketConnection(ABC):
         stage = Stage.CONNECTING
         if self.opened != ABSENT:
             stage = Stage.ANSWERING if attempt is not None and self._received else Stage.WAITING
-        self._close(_BY_CAUSE.get(cause, _BY_ERROR))
+        self._close(_BY_CAUSE.get(cause, _BY_ERROR), now)
         if attempt is None:
             self._owner.lost(self)
             return
@@ -207,14 +207,14 @@ class SocketConnection(ABC):
         if self.opened != ABSENT:
             attempt.connection_age = attempt.ended - self.opened
 
-    def _close(self, by: int) -> None:
+    def _close(self, by: int, now: int) -> None:
         if self.closed != ABSENT:
             return
-        self.closed = self._now()
+        self.closed = now
         self.closed_by = by
         self._ready = False
         if self.opened != ABSENT:
             self._tear_down()
         elif self._dial is not None:
-            self._dial.abandon()
+            self._dial.abandon(now)
             self.port = self._dial.port

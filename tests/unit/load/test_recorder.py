@@ -39,8 +39,8 @@ def test_times_count_from_the_runs_start_and_what_never_came_is_absent() -> None
 def test_a_failed_request_has_its_kind_in_the_row_and_a_value_beside_it() -> None:
     memory, seen, names = recorder()
     pod = names.index("web-1")
-    facts: dict[str, Any] = {"errno": 104, "received": 9, "answers_before": 2, "connection_age": 8, "connection_pod": pod, "peer": "p"}
-    memory.request(attempt(kind=FailureKind.TRUNCATED, **facts))
+    facts: dict[str, Any] = {"errno": 104, "received": 9, "answers_before": 2, "connection_age": 8, "peer": "p"}
+    memory.request(attempt(kind=FailureKind.TRUNCATED, connection_pod=pod, **facts))
     memory.flush()
 
     name, block, failure = seen

@@ -17,7 +17,6 @@ from aiohttp import web
 from loadtest.clock import SystemClock
 from loadtest.cluster.client import Api
 from loadtest.cluster.kubeconfig import connect
-from loadtest.cluster.watch import Pace
 from loadtest.model import Gap, Seen
 
 TOKEN = "a-token-that-nobody-may-see"
@@ -284,9 +283,3 @@ def kubeconfig() -> Callable[..., Path]:
 @pytest.fixture
 def soon() -> Callable[..., Any]:
     return eventually
-
-
-@pytest.fixture
-def pace() -> Pace:
-    """One "second" of the fake server is 0.1 s; 0.6 s of silence are a dead connection."""
-    return Pace(server_timeout=3, read_timeout=0.6, patience=0.2, back_off=(0.02, 0.1))

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from tests.sandbox.cluster.conftest import FakeServer, Record
 
 PODS = "/api/v1/namespaces/shop/pods"
+PACE = Pace(server_timeout=3, read_timeout=0.6, patience=0.2, back_off=(0.02, 0.1))  # a server's second is 0.1 s
 Soon = Callable[..., Awaitable[None]]
 
 
 @asynccontextmanager
-async def watching(api: Api, record: Record, pace: Pace, **options: Any) -> AsyncIterator[None]:
+async def watching(api: Api, record: Record, pace: Pace | None = None, **options: Any) -> AsyncIterator[None]:
     """Watches pods, from the first list on, until the block ends."""
     ready = asyncio.Event()
     task = asyncio.create_task(
@@ -34,7 +35,7 @@ async def watching(api: Api, record: Record, pace: Pace, **options: Any) -> Asyn
             epoch_ns=record.epoch_ns,
             sink=record,
             ready=ready,
-            pace=pace,
+            pace=pace or PACE,
             **options,
         )
     )
@@ -50,11 +51,9 @@ async def watching(api: Api, record: Record, pace: Pace, **options: Any) -> Asyn
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_what_is_there_is_listed_and_what_happens_is_seen(
-    server: FakeServer, api: Api, record: Record, pace: Pace, soon: Soon
-) -> None:
+async def test_what_is_there_is_listed_and_what_happens_is_seen(server: FakeServer, api: Api, record: Record, soon: Soon) -> None:
     server.put(PODS, "web-1")
-    async with watching(api, record, pace):
+    async with watching(api, record):
         assert record.sightings == ["LISTED web-1"]
         server.put(PODS, "web-2")
         server.put(PODS, "web-2", status={"phase": "Running"})
@@ -66,17 +65,17 @@ async def test_what_is_there_is_listed_and_what_happens_is_seen(
 
 
 async def test_old_objects_are_not_given_when_only_new_ones_are_asked_for(
-    server: FakeServer, api: Api, record: Record, pace: Pace, soon: Soon
+    server: FakeServer, api: Api, record: Record, soon: Soon
 ) -> None:
     server.put(PODS, "web-1")
-    async with watching(api, record, pace, keep_listed=False):
+    async with watching(api, record, keep_listed=False):
         server.put(PODS, "web-2")
         await soon(lambda: record.sightings == ["ADDED web-2"])
 
 
-async def test_selector_and_name_go_to_the_server(server: FakeServer, api: Api, record: Record, pace: Pace, soon: Soon) -> None:
+async def test_selector_and_name_go_to_the_server(server: FakeServer, api: Api, record: Record, soon: Soon) -> None:
     server.objects[PODS] = {}
-    async with watching(api, record, pace, selector="app=web,tier in (a,b)", name="web-1"):
+    async with watching(api, record, selector="app=web,tier in (a,b)", name="web-1"):
         await soon(lambda: server.watches)
 
     for request in server.requests:
@@ -86,10 +85,10 @@ async def test_selector_and_name_go_to_the_server(server: FakeServer, api: Api, 
 
 
 async def test_a_watch_that_the_server_ends_in_order_goes_on_without_gap_or_list(
-    server: FakeServer, api: Api, record: Record, pace: Pace, soon: Soon
+    server: FakeServer, api: Api, record: Record, soon: Soon
 ) -> None:
     server.put(PODS, "web-1")
-    async with watching(api, record, pace):
+    async with watching(api, record):
         await soon(lambda: len(server.watches) >= 3)
         server.put(PODS, "web-2")
         await soon(lambda: "ADDED web-2" in record.sightings)
@@ -99,10 +98,10 @@ async def test_a_watch_that_the_server_ends_in_order_goes_on_without_gap_or_list
 
 
 async def test_a_bookmark_moves_the_version_so_that_the_next_watch_is_not_too_old(
-    server: FakeServer, api: Api, record: Record, pace: Pace, soon: Soon
+    server: FakeServer, api: Api, record: Record, soon: Soon
 ) -> None:
     server.put(PODS, "web-1")
-    async with watching(api, record, pace):
+    async with watching(api, record):
         await soon(lambda: len(server.watches) == 1)
         server.bookmark(PODS)
         await asyncio.sleep(0.05)
@@ -115,12 +114,12 @@ async def test_a_bookmark_moves_the_version_so_that_the_next_watch_is_not_too_ol
 
 @pytest.mark.parametrize("as_event", [True, False], ids=["as an event", "as a status"])
 async def test_a_history_that_is_too_old_is_listed_again_and_compared(
-    server: FakeServer, api: Api, record: Record, pace: Pace, soon: Soon, as_event: bool
+    server: FakeServer, api: Api, record: Record, soon: Soon, as_event: bool
 ) -> None:
     server.expired_as_event = as_event
     for name in ("stays", "changes", "goes"):
         server.put(PODS, name)
-    async with watching(api, record, pace):
+    async with watching(api, record):
         await soon(lambda: server.watches)
         server.frozen = True
         server.cut()
@@ -139,10 +138,10 @@ async def test_a_history_that_is_too_old_is_listed_again_and_compared(
 
 
 async def test_what_was_seen_to_go_does_not_vanish_again_at_the_next_list(
-    server: FakeServer, api: Api, record: Record, pace: Pace, soon: Soon
+    server: FakeServer, api: Api, record: Record, soon: Soon
 ) -> None:
     server.put(PODS, "goes")
-    async with watching(api, record, pace):
+    async with watching(api, record):
         server.delete(PODS, "goes")
         await soon(lambda: "DELETED goes" in record.sightings)
         server.put("/other", "x")
@@ -156,10 +155,10 @@ async def test_what_was_seen_to_go_does_not_vanish_again_at_the_next_list(
 
 
 async def test_the_gap_before_a_too_old_watch_begins_when_the_last_good_one_ended(
-    server: FakeServer, api: Api, record: Record, pace: Pace, soon: Soon
+    server: FakeServer, api: Api, record: Record, soon: Soon
 ) -> None:
     server.put(PODS, "web-1")
-    async with watching(api, record, pace):
+    async with watching(api, record):
         await soon(lambda: server.watches)
         server.forget_on_end, server.expired_after = True, 0.15
         server.put("/other", "x")  # the version moves on, and no bookmark says so
@@ -176,10 +175,10 @@ async def test_the_gap_before_a_too_old_watch_begins_when_the_last_good_one_ende
 
 @pytest.mark.parametrize("half_an_event", [False, True], ids=["between events", "in the middle of one"])
 async def test_a_reset_is_a_gap_and_nothing_that_happened_in_it_is_lost(
-    server: FakeServer, api: Api, record: Record, pace: Pace, soon: Soon, half_an_event: bool
+    server: FakeServer, api: Api, record: Record, soon: Soon, half_an_event: bool
 ) -> None:
     server.put(PODS, "web-1")
-    async with watching(api, record, pace):
+    async with watching(api, record):
         await soon(lambda: server.watches)
         before = record.now()
         server.cut(half_an_event=half_an_event)
@@ -193,10 +192,10 @@ async def test_a_reset_is_a_gap_and_nothing_that_happened_in_it_is_lost(
 
 
 async def test_a_silent_connection_is_given_up_and_the_gap_begins_at_its_last_word(
-    server: FakeServer, api: Api, record: Record, pace: Pace, soon: Soon
+    server: FakeServer, api: Api, record: Record, soon: Soon
 ) -> None:
     server.put(PODS, "web-1")
-    async with watching(api, record, pace):
+    async with watching(api, record):
         await soon(lambda: server.watches)
         server.put(PODS, "web-2")
         await soon(lambda: "ADDED web-2" in record.sightings)
@@ -214,11 +213,9 @@ async def test_a_silent_connection_is_given_up_and_the_gap_begins_at_its_last_wo
     assert gap.end - gap.start >= 0.6e9
 
 
-async def test_an_api_server_that_comes_back_is_found_again(
-    server: FakeServer, api: Api, record: Record, pace: Pace, soon: Soon
-) -> None:
+async def test_an_api_server_that_comes_back_is_found_again(server: FakeServer, api: Api, record: Record, soon: Soon) -> None:
     server.put(PODS, "web-1")
-    async with watching(api, record, pace):
+    async with watching(api, record):
         await soon(lambda: server.watches)
         gone = record.now()
         await server.stop()
@@ -235,12 +232,10 @@ async def test_an_api_server_that_comes_back_is_found_again(
     assert server.lists == 1
 
 
-async def test_rights_that_are_refused_for_a_while_end_nothing(
-    server: FakeServer, api: Api, record: Record, pace: Pace, soon: Soon
-) -> None:
+async def test_rights_that_are_refused_for_a_while_end_nothing(server: FakeServer, api: Api, record: Record, soon: Soon) -> None:
     """An API server that has just started refuses with 403 until it has read its roles."""
     server.put(PODS, "web-1")
-    async with watching(api, record, pace):
+    async with watching(api, record):
         await soon(lambda: server.watches)
         server.refuse[PODS] = 403
         server.cut()
@@ -253,9 +248,9 @@ async def test_rights_that_are_refused_for_a_while_end_nothing(
     assert gap.reason == "the API server answered 403 Forbidden"
 
 
-async def test_a_gap_still_open_at_the_end_is_given(server: FakeServer, api: Api, record: Record, pace: Pace, soon: Soon) -> None:
+async def test_a_gap_still_open_at_the_end_is_given(server: FakeServer, api: Api, record: Record, soon: Soon) -> None:
     server.put(PODS, "web-1")
-    async with watching(api, record, pace):
+    async with watching(api, record):
         await soon(lambda: server.watches)
         await server.stop()
         await asyncio.sleep(0.1)
@@ -266,7 +261,7 @@ async def test_a_gap_still_open_at_the_end_is_given(server: FakeServer, api: Api
 
 
 async def test_a_restarted_server_without_history_is_listed_at_once(
-    server: FakeServer, api: Api, record: Record, pace: Pace, soon: Soon
+    server: FakeServer, api: Api, record: Record, soon: Soon
 ) -> None:
     """So it is with kube-apiserver: its new watch cache begins at its own first list."""
     slow = Pace(server_timeout=3, read_timeout=0.6, patience=0.2, back_off=(0.1, 3.0))
@@ -286,22 +281,22 @@ async def test_a_restarted_server_without_history_is_listed_at_once(
 
 
 async def test_a_server_that_calls_every_watch_too_old_is_not_asked_without_pause(
-    server: FakeServer, api: Api, record: Record, pace: Pace
+    server: FakeServer, api: Api, record: Record
 ) -> None:
     server.put(PODS, "web-1")
     server.oldest = 1_000_000
-    async with watching(api, record, pace):
+    async with watching(api, record):
         await asyncio.sleep(0.4)
 
     assert 3 <= len(server.watches) <= 10
 
 
 async def test_a_server_that_hangs_up_at_once_is_not_asked_without_pause(
-    server: FakeServer, api: Api, record: Record, pace: Pace, soon: Soon
+    server: FakeServer, api: Api, record: Record, soon: Soon
 ) -> None:
     server.put(PODS, "web-1")
     server.second = 0.0
-    async with watching(api, record, pace):
+    async with watching(api, record):
         await asyncio.sleep(0.4)
 
     assert 3 <= len(server.watches) <= 10
@@ -309,19 +304,19 @@ async def test_a_server_that_hangs_up_at_once_is_not_asked_without_pause(
 
 @pytest.mark.parametrize("status", [403, 404])
 async def test_a_kind_that_may_not_be_listed_or_is_not_there_is_an_error_at_the_start(
-    server: FakeServer, api: Api, record: Record, pace: Pace, status: int
+    server: FakeServer, api: Api, record: Record, status: int
 ) -> None:
     server.refuse[PODS] = status
 
     with pytest.raises(ApiError) as caught:
-        async with watching(api, record, pace):
+        async with watching(api, record):
             pass
     assert caught.value.status == status
 
 
-async def test_secrets_do_not_reach_the_sink(server: FakeServer, api: Api, record: Record, pace: Pace) -> None:
+async def test_secrets_do_not_reach_the_sink(server: FakeServer, api: Api, record: Record) -> None:
     server.put(PODS, "web-1", spec={"containers": [{"name": "web", "env": [{"name": "PASSWORD", "value": "hush"}]}]})
-    async with watching(api, record, pace):
+    async with watching(api, record):
         pass
 
     assert "hush" not in str(record.all)

@@ -34,7 +34,7 @@ class Dial:
     def __init__(self, address: Address, now: Callable[[], int], done: Callable[[int], None]) -> None:
         self._family, self._where = address
         self._now = now
-        self._done = done
+        self._done: Callable[[int], None] | None = done
         self._since = ABSENT
         self._waiting = False
         host, port = self._where
@@ -66,6 +66,7 @@ class Dial:
         if self._waiting:
             self._stop_waiting()
             self.took_ns = now_ns - self._since
+        self._done = None
         self._close()
 
     def _writable(self) -> None:
@@ -83,7 +84,9 @@ class Dial:
             self.took_ns = self._now() - self._since
         if number:
             self._close()
-        self._done(number)
+        done, self._done = self._done, None  # it holds the connection, which holds this
+        if done is not None:
+            done(number)
 
     def _close(self) -> None:
         if self.sock is not None:

@@ -16,9 +16,12 @@ from typing import Self
 
 from loadtest.clock import Clock
 from loadtest.columns import RequestBlock
-from loadtest.errors import WorkerError
+from loadtest.errors import UsageError, WorkerError
 from loadtest.load import frames
 from loadtest.load.frames import Hello, Message
+from loadtest.load.podname import PodReader
+from loadtest.load.request import RequestBytes
+from loadtest.load.schedule import schedule_of
 from loadtest.model import Drop, LoadEnd, LoadPlan, OpenRequest, WorkerLost
 
 HELLO_S = 30.0
@@ -37,6 +40,7 @@ class LoadProcess:
         plan: what it is to do. `start_ns` 0: half a second after it is ready; `plan` then says when that is.
 
     Raises (on entering):
+        UsageError: the plan cannot be sent; nothing was started.
         WorkerError: it did not start, or its clock is not ours.
     """
 
@@ -47,6 +51,7 @@ class LoadProcess:
         self._last_seq = -1
 
     async def __aenter__(self) -> Self:
+        check_plan(self.plan)
         sent_ns = self._clock.monotonic_ns()
         try:
             # Our own module path and not the working directory: the same code, whatever lies where the user stands.
@@ -152,6 +157,22 @@ class LoadProcess:
         except TimeoutError:
             process.kill()
             await process.wait()
+
+
+def check_plan(plan: LoadPlan) -> None:
+    """That a worker will be able to do it.
+
+    Raises:
+        UsageError: it will not.
+    """
+    try:
+        schedule_of(plan)
+        RequestBytes(plan)
+        PodReader(plan.pod_from)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    if not plan.url.startswith("http://"):
+        raise UsageError("only plain http can be sent so far")
 
 
 def check_stamp(sent_ns: int, stamp_ns: int, received_ns: int) -> None:

@@ -17,6 +17,8 @@ from loadtest.report.facts import (
     ended_pods,
     exposed,
     failures_of,
+    lanes,
+    loaded,
     short_names,
     still_sent,
 )
@@ -52,14 +54,16 @@ def answers(result: RunResult) -> tuple[Answer, ...]:
 
 def _which_died(result: RunResult) -> tuple[tuple[Part, ...], ...]:
     lines: list[tuple[Part, ...]] = []
-    for name, lane in sorted(result.summary.lanes.items(), key=lambda item: (item[0] != "new", item[0])):
+    for name, lane in lanes(result).items():
         many = plural(lane.sent, f"{wording.lane(name)} connection")
         lines.append((Part(count(lane.failed) if lane.failed else "None", strong=True), Part(f" of {many}")))
-    times = [one.started for one in result.failed_requests if not one.echo]
+    causes = costly(result)
+    first = failures_of(result, causes[0]) if causes else result.failed_requests
+    times = [one.started for one in first if not one.echo]
     if times:
-        echoes = sum(one.echo for one in result.failed_requests)
-        words = f"Sent {span(min(times), max(times))} s"
-        lines.append((Part(words + (f"; {plural(echoes, 'echo', 'echoes')} later" if echoes else "")),))
+        rest = len(result.failed_requests) - len(times)
+        words = f"{count(len(times))} sent {span(min(times), max(times))} s"
+        lines.append((Part(words + (f", {count(rest)} at other times" if rest else "")),))
     if result.summary.dropped:
         dropped = sum(result.summary.dropped.values())
         lines.append((Part(f"{count(dropped)} more never sent: {', '.join(sorted(result.summary.dropped))}"),))
@@ -155,7 +159,7 @@ def _how_sure(result: RunResult) -> tuple[tuple[Part, ...], ...]:
     if result.outcome is Outcome.INCONCLUSIVE:
         lines.append((Part("Not enough", strong=True), Part(f": {wording.sentence(result.reason)}")))
     else:
-        lines.append((Part(wording.bound_of_nothing(result.summary.sent, result.summary.failure_rate_95[1])),))
+        lines.append((Part(wording.bound_of_nothing(loaded(result)[1], result.summary.failure_rate_95[1])),))
     if rolled(result):
         lines.append((Part(wording.sentence(wording.exposure(found["new"], found["reused"]))),))
     return tuple(lines)
@@ -175,8 +179,9 @@ def _pods_known(failed: Iterable[FailedRequest]) -> tuple[Part, ...]:
 
 
 def _what_to_change(result: RunResult) -> tuple[tuple[Part, ...], ...]:
-    causes = [finding for finding in costly(result) if finding.code != UNRELATED]
-    lines = [(Part(wording.sentence(finding.fix)),) for finding in causes[:2] if finding.fix]
+    causes = [finding for finding in costly(result) if finding.code != UNRELATED and finding.fix]
+    chosen = [finding for finding in causes[:2] if finding.fix_yaml] or causes[:1]
+    lines = [(Part(wording.sentence(finding.fix)),) for finding in chosen]
     if not lines and result.outcome is not Outcome.INCONCLUSIVE:
         quiet = [finding for finding in costless(result) if finding.fix]
         lines = [(Part(wording.sentence(finding.fix)),) for finding in quiet[:2]] or [(Part("Nothing"),)]

@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from loadtest.model import Attribution, FailedRequest, Finding, HowKnown, PodReport, RunResult
+from loadtest.model import Attribution, FailedRequest, Finding, HowKnown, LaneCount, PodReport, RunResult
 from loadtest.report.harmless import short_middle, visible
 
 UNRELATED = "not-the-rollout"
 STUCK = "rollout-stuck"
+LOADED = ("rollout", "settle", "steps")
 
 
 def unrelated(result: RunResult) -> int:
@@ -25,6 +26,20 @@ def unrelated(result: RunResult) -> int:
 def lost(result: RunResult) -> int:
     """Failed requests but for those that the rollout did not cause."""
     return max(result.summary.failed - unrelated(result), 0)
+
+
+def loaded(result: RunResult) -> tuple[int, int]:
+    """(failed, sent) from the trigger on: what `failure_rate_95` bounds. The whole run where it has no such part."""
+    windows = [window for window in result.windows if window.name in LOADED]
+    if not windows:
+        return result.summary.failed, result.summary.sent
+    return sum(window.failed for window in windows), sum(window.sent for window in windows)
+
+
+def lanes(result: RunResult) -> dict[str, LaneCount]:
+    """The lanes that were used, fresh connections first."""
+    used = {name: lane for name, lane in result.summary.lanes.items() if lane.sent or lane.failed}
+    return dict(sorted(used.items(), key=lambda item: (item[0] != "new", item[0])))
 
 
 def costly(result: RunResult) -> list[Finding]:

@@ -13,6 +13,7 @@ from loadtest.report.facts import (
     costless,
     costly,
     exposed,
+    loaded,
     lost,
     unrelated,
 )
@@ -38,7 +39,7 @@ def verdict(result: RunResult) -> str:
     match result.outcome:
         case Outcome.PASS:
             return wording.verdict_of_pass(
-                sent=summary.sent,
+                sent=loaded(result)[1] if not number else summary.sent,
                 lost=number,
                 unrelated=unrelated(result),
                 replaced=exposed(result)["any"],
@@ -120,8 +121,10 @@ def footing(result: RunResult) -> str:
     summary = result.summary
     low, high = summary.failure_rate_95
     parts = []
-    if summary.failed and summary.sent:
-        parts.append(f"Failed: {share(summary.failed / summary.sent)} (95 %: {share(low)} to {share(high)})")
+    failed, sent = loaded(result)
+    if failed and sent:
+        words = f"From the trigger on {count(failed)} of {count(sent)} failed" if rolled(result) else "Failed"
+        parts.append(f"{words}: {share(failed / sent)} (95 %: {share(low)} to {share(high)})")
     parts.append(wording.outage(summary.longest_outage_ms))
     masked = summary.masked_by_retry.get("at_most", 0)
     if masked:

@@ -133,7 +133,7 @@ def _shared_lanes(shared: Mapping[tuple[str, ...], list[FailedRequest]], short: 
     nobody = shared.get(())
     if nobody:
         found.append(
-            Lane(pod=None, name="pod unknown", remark=f"{len(nobody)} failed", place="nothing names a pod", failed=tuple(nobody))
+            Lane(pod=None, name="pod unknown", remark=f"{len(nobody)} failed", place="nothing names it", failed=tuple(nobody))
         )
     return found
 
@@ -208,7 +208,7 @@ def draw_life(sheet: Sheet, item: Lane, life: Sequence[Stage], y: float, height:
         inner = _inside(axis, stage, item)
         if inner and height >= BAR:
             dark = stage.kind == "answers"
-            at, side = (axis(stage.end) - 6, "end") if dark else (axis(stage.start) + 6, "start")
+            at, side = (axis(_quiet_end(stage, item)) - 6, "end") if dark else (axis(stage.start) + 6, "start")
             at = min(at, axis.right - 6) if side == "end" else max(at, axis.left + 6)
             sheet.front.append(svg.text(at, y + 17, inner, colour="bg" if dark else "ink", size=11, anchor=side, bold=dark))
 
@@ -217,9 +217,16 @@ def _hue(item: Lane) -> str:
     return "old" if item.pod is not None and item.pod.revision == "old" else "new"
 
 
+def _quiet_end(stage: Stage, item: Lane) -> float:
+    """Where words in a stage's bar must end: the line of the deletion crosses the bar."""
+    deletion = item.pod.deletion if item.pod is not None else None
+    crossed = stage.kind == "answers" and deletion is not None and stage.start < deletion < stage.end
+    return deletion if crossed and deletion is not None else stage.end
+
+
 def _inside(axis: Axis, stage: Stage, item: Lane) -> str:
     """The longest wording that fits into a stage's bar, else nothing; no text where failures are drawn."""
-    room = min(axis(stage.end), axis.right) - max(axis(stage.start), axis.left) - 12
+    room = min(axis(_quiet_end(stage, item)), axis.right) - max(axis(stage.start), axis.left) - 12
     choices: tuple[str, ...] = ()
     match stage.kind:
         case "answers":

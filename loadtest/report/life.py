@@ -97,12 +97,12 @@ def in_use(
     """For each pod that answered: (in use from, surely until, at most until), for the area under the ready endpoints.
 
     In use is a pod that listens *and* that traffic goes to. One whose last answer was long before its stop was left by the
-    traffic, not stopped: its use ends with that answer.
+    traffic, not stopped: its use ends soon after that answer.
     """
     found = []
     for pod in pods:
         if pod.first_request is None:
             continue
         low, high = _stop(pod, answering.get(pod.name, ()), horizon, horizon if pod.ended is None else pod.ended)
-        found.append((max(pod.first_request, 0.0), low, high if high is not None and high - low <= VAGUE else low))
+        found.append((max(pod.first_request, 0.0), low, low if high is None else min(high, low + VAGUE)))
     return found

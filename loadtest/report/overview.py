@@ -11,6 +11,7 @@ from loadtest.model import Bin, RunResult
 from loadtest.report import svg
 from loadtest.report.amounts import count, label
 from loadtest.report.facts import Span, axis_of, costly, failures_of
+from loadtest.report.facts import lanes as used
 from loadtest.report.svg import Axis, el
 from loadtest.report.wording import lane
 
@@ -49,7 +50,7 @@ def stack(column: Mapping[str, int], x: float, width: float, base: float, scale:
 
 def draw(result: RunResult, detail: Span, uid: str, *, narrow: bool) -> Markup | None:
     """One SVG, 1120 or 350 pixels wide; None when there is nothing to draw."""
-    lanes = sorted({one.lane for one in result.drawing.bins}, key=lambda name: (name != "new", name))
+    lanes = [name for name in used(result) if any(one.lane == name for one in result.drawing.bins)]
     if not lanes:
         return None
     wide = 350 if narrow else 1120

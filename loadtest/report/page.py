@@ -120,7 +120,7 @@ def _lines(text: str) -> Markup:
 
 def _run_line(result: RunResult) -> list[str]:
     load: Mapping[str, Any] = result.scenario.get("load", {}) if isinstance(result.scenario.get("load"), Mapping) else {}
-    lanes = [wording.lane(name) for name in sorted(result.summary.lanes)]
+    lanes = [wording.lane(name) for name in facts.lanes(result)]
     parts = [result.rollout.trigger]
     if facts.look(load, "qps"):
         parts.append(f"{facts.look(load, 'qps')} requests/s on {' and '.join(lanes)} connections")

@@ -126,7 +126,7 @@ def _codes(result: RunResult) -> list[Line]:
 
 def _lanes(result: RunResult) -> list[Line]:
     parts = []
-    for name, lane in sorted(result.summary.lanes.items(), key=lambda item: (item[0] != "new", item[0])):
+    for name, lane in facts.lanes(result).items():
         parts.append(f"{visible(wording.lane(name))}: {count(lane.failed)} of {count(lane.sent)} failed")
     found: list[Line] = [(Piece("Connections  " + "    ".join(parts)),)] if parts else []
     dropped = result.summary.dropped
@@ -189,7 +189,7 @@ def _pod(pod: PodReport, name: str) -> tuple[str, ...]:
 
 
 def _windows(result: RunResult, width: int) -> list[Line]:
-    parts = [f"{visible(window.name)} {count(window.failed)} of {count(window.sent)}" for window in result.windows]
+    parts = [f"{visible(window.name)} {count(window.failed)} of {count(window.sent)}" for window in result.windows if window.sent]
     found = _wrapped("Failed by phase: ", ", ".join(parts), width) if parts else []
     return found + _wrapped("", headline.footing(result), width)
 
@@ -198,7 +198,7 @@ def _sureness(result: RunResult, width: int) -> list[Line]:
     """What zero failures are worth, and on how many terminations it rests."""
     parts = []
     if result.outcome is Outcome.PASS and not result.summary.failed:
-        parts.append(wording.bound_of_nothing(result.summary.sent, result.summary.failure_rate_95[1]))
+        parts.append(wording.bound_of_nothing(facts.loaded(result)[1], result.summary.failure_rate_95[1]))
     if headline.rolled(result) and result.outcome is not Outcome.FAIL:
         found = facts.exposed(result)
         parts.append(wording.sentence(wording.exposure(found["new"], found["reused"])))

@@ -11,6 +11,7 @@ from loadtest.model import FailedRequest, Moment, PodReport, RunResult
 from loadtest.report import svg
 from loadtest.report.amounts import count, label, span
 from loadtest.report.facts import Span, short_names
+from loadtest.report.facts import lanes as lanes_of
 from loadtest.report.harmless import visible
 from loadtest.report.lanes import BAR, Lane, Sheet, choose, draw_life, draw_shared, life_of, marks
 from loadtest.report.life import in_use
@@ -29,9 +30,7 @@ def draw(result: RunResult, failed: Sequence[FailedRequest], window: Span, uid: 
     axis = Axis(window.start, window.end, 2 if narrow else 168, wide - 8)
     sheet = Sheet(axis=axis, uid=uid, narrow=narrow, listed=frozenset((one.worker, one.seq) for one in failed))
     y = 30.0
-    for name in sorted(
-        {one.lane for one in result.drawing.bins} | set(result.summary.lanes), key=lambda one: (one != "new", one)
-    ):
+    for name in lanes_of(result):
         y = _requests(sheet, result, failed, name, y)
     if result.drawing.ready_endpoints:
         y = _endpoints(sheet, result, y)
@@ -45,7 +44,7 @@ def draw(result: RunResult, failed: Sequence[FailedRequest], window: Span, uid: 
             quiet = sum(one.compact for one in lanes.shown)
             sheet.labels.append(svg.text(2 if narrow else 0, y, f"{quiet} pods that lost none", colour="muted", bold=True))
         y = _compact(sheet, result, item, y) if item.compact else _pod(sheet, result, item, short, y)
-    y = _spoken(sheet, result.drawing.moments, y)
+    y = _spoken(sheet, result.drawing.moments, short, y)
     for gap in result.gaps:
         if axis.crosses(gap.start, gap.end):
             paint = {**svg.stroke("muted", 1, "2 2"), "fill": f"url(#{uid}-dots)", "fill_opacity": ".5"}
@@ -207,7 +206,7 @@ def _compact(sheet: Sheet, result: RunResult, item: Lane, y: float) -> float:
     return y + COMPACT - 6
 
 
-def _spoken(sheet: Sheet, moments: Sequence[Moment], y: float) -> float:
+def _spoken(sheet: Sheet, moments: Sequence[Moment], short: Mapping[str, str], y: float) -> float:
     """Events and marks where they arrived; labels as far as there is room."""
     axis = sheet.axis
     shown = [moment for moment in moments if axis.shows(moment.at)]
@@ -218,11 +217,16 @@ def _spoken(sheet: Sheet, moments: Sequence[Moment], y: float) -> float:
     rows = [svg.Row(y + 18 + 13 * row, axis.left, axis.right) for row in range(SPOKEN)]
     used = 0
     for moment in shown:
-        words = visible(f"{moment.subject} {moment.text}".strip())
+        what, _, name = moment.subject.rpartition("/")
+        words = visible(f"{short.get(name, what or name)} {moment.text}".strip())
         strong = moment.kind == "mark"
         colour = "ink" if strong else "muted"
         sheet.front.append(
-            el("g", svg.title(f"{moment.at:.3f} s {words}"), svg.rule(axis, moment.at, y, y + 9, colour, 1.6 if strong else 1))
+            el(
+                "g",
+                svg.title(f"{moment.at:.3f} s {moment.subject} {moment.text}"),
+                svg.rule(axis, moment.at, y, y + 9, colour, 1.6 if strong else 1),
+            )
         )
         if sheet.narrow:
             continue

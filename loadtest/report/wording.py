@@ -130,7 +130,8 @@ def echoes(number: int) -> str:
 
 def rule(name: str, *, passed: bool, expected: str, actual: str) -> str:
     """One rule and what came of it."""
-    return f"Rule {name} {'holds' if passed else 'is broken'}: expected {expected}, got {actual}."
+    wanted = "" if expected in ("", name) else f"expected {expected}, got "
+    return f"Rule {name} {'holds' if passed else 'is broken'}: {wanted}{actual}."
 
 
 def bound_of_nothing(sent: int, high: float) -> str:

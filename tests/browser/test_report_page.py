@@ -9,7 +9,8 @@ import pytest
 
 from loadtest.report import page as report
 from tests.browser.chromium import installed, page
-from tests.unit.report.runs import RUNS, hostile_run, large_run
+from tests.unit.report.hard_runs import hostile_run, large_run
+from tests.unit.report.runs import RUNS
 
 PROGRAM = installed()
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no Chromium is installed")

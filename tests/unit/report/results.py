@@ -250,7 +250,7 @@ def summary_of(failed: Sequence[FailedRequest], *, sent: int, **more: Any) -> Su
         "masked_by_retry": {"at_most": 0},
         "saved_by_tcp": 0,
         "longest_outage_ms": 421.318 if failed else 31.2,
-        "failure_rate_95": (round(rate * 0.75, 6), round(rate * 1.3 + (0.0 if failed else 3 / max(sent, 1)), 6)),
+        "failure_rate_95": (round(rate * 0.75, 6), round(rate * 1.3 + (0.0 if failed else 3 / max(sent - 486, 100)), 6)),
         "latency_ms": quantiles(sent - len(failed)),
         "connect_ms": quantiles(sent // 2, 0.4, 5.9),
         "lateness_us": quantiles(sent, 310.0, 2900.0),
@@ -259,11 +259,11 @@ def summary_of(failed: Sequence[FailedRequest], *, sent: int, **more: Any) -> Su
 
 
 def windows_of(
-    failed: Sequence[FailedRequest], edges: Sequence[float], names: Sequence[str], qps: int = 100
+    failed: Sequence[FailedRequest], edges: Sequence[float], names: Sequence[str], qps: int = 100, sent: int = 3000
 ) -> tuple[Window, ...]:
     found = []
     for name, start, end in zip(names, edges, edges[1:], strict=False):
-        number = round((end - start) * qps)
+        number = sum(start <= 0.115 + seq / qps < end for seq in range(sent))
         inside = [one for one in failed if start <= one.due < end]
         lanes = Counter(one.lane for one in inside)
         found.append(

@@ -7,8 +7,9 @@ import pytest
 from loadtest.model import Attribution, FailureKind, HowKnown, Interval
 from loadtest.report import answers, facts, headline
 from loadtest.report.thin import thin
+from tests.unit.report.hard_runs import large_run
 from tests.unit.report.results import NEW_A, OLD_A, OLD_B, failure, old_pods
-from tests.unit.report.runs import doubtful_run, failed_run, failures, interrupted_run, large_run, passed_run, stuck_run
+from tests.unit.report.runs import doubtful_run, failed_run, failures, interrupted_run, passed_run, stuck_run
 
 
 def test_a_gap_lasts_from_the_stop_to_the_last_request_sent_there() -> None:
@@ -87,7 +88,7 @@ def test_a_run_without_losses_answers_what_was_tested_instead() -> None:
 
 def test_verdicts_of_every_outcome() -> None:
     assert headline.verdict(failed_run()) == "55 of 3,000 requests were lost in this rollout"
-    assert headline.verdict(passed_run()).startswith("No request of 3,000 was lost while 2 pods were replaced")
+    assert headline.verdict(passed_run()).startswith("No request of 2,514 was lost while 2 pods were replaced")
     assert headline.verdict(doubtful_run()).startswith("Cannot tell: no kept connection")
     assert headline.verdict(stuck_run()) == "The rollout got stuck: 1 of 2 updated after 90 s"
 

@@ -7,7 +7,8 @@ import pytest
 
 from loadtest.model import Outcome
 from loadtest.report import junit
-from tests.unit.report.runs import RUNS, doubtful_run, failed_run, hostile_run, passed_run, stuck_run
+from tests.unit.report.hard_runs import hostile_run
+from tests.unit.report.runs import RUNS, doubtful_run, failed_run, passed_run, stuck_run
 
 
 def suite(text: str) -> ET.Element:

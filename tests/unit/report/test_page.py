@@ -7,7 +7,8 @@ from html.parser import HTMLParser
 import pytest
 
 from loadtest.report import page
-from tests.unit.report.runs import RUNS, failed_run, hostile_run, large_run
+from tests.unit.report.hard_runs import hostile_run, large_run
+from tests.unit.report.runs import RUNS, failed_run
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 PAGES = {**RUNS, "hostile": hostile_run}

@@ -11,7 +11,8 @@ import pytest
 
 from loadtest.model import FailureKind, Outcome, RunResult
 from loadtest.report import result_json
-from tests.unit.report.runs import RUNS, failed_run, hostile_run, large_run
+from tests.unit.report.hard_runs import hostile_run, large_run
+from tests.unit.report.runs import RUNS, failed_run
 
 SCHEMA: dict[str, Any] = json.loads(resources.files("loadtest.report").joinpath("result.schema.json").read_text(encoding="utf-8"))
 

@@ -8,7 +8,8 @@ import pytest
 
 from loadtest.model import Phase, Progress
 from loadtest.report import progress, terminal
-from tests.unit.report.runs import RUNS, hostile_run, large_run, passed_run
+from tests.unit.report.hard_runs import hostile_run, large_run
+from tests.unit.report.runs import RUNS, passed_run
 
 PATH = "reports/20261130-213743-web/report.html"
 
@@ -51,7 +52,7 @@ def test_what_a_cluster_says_cannot_move_the_cursor_or_be_markup() -> None:
 
 def test_a_pass_says_how_sure_and_on_how_many_terminations() -> None:
     text = terminal.plain(terminal.lines(passed_run()))
-    assert "0 of 3,000: the true rate is below 0.10 % (95 %)." in text
+    assert "0 of 2,514: the true rate is below 0.12 % (95 %)." in text
     assert "2 exposed terminations" in text
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from loadtest.errors import StoreError
 from loadtest.report import writing
-from tests.unit.report.runs import hostile_run, passed_run
+from tests.unit.report.hard_runs import hostile_run
+from tests.unit.report.runs import passed_run
 
 
 def test_all_reports_are_written_and_nothing_else_is_left(tmp_path: Path) -> None:

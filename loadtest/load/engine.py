@@ -84,11 +84,13 @@ class Engine:
             if attempt.started > limit:
                 break
             connection.expire()
+            assert attempt not in self._under_way
         while self._opening:
             connection, since = next(iter(self._opening.items()))
             if since > limit:
                 break
             connection.expire()
+            assert connection not in self._opening
         self._see_whether_over()
 
     def next_ns(self) -> int | None:

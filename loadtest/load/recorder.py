@@ -110,9 +110,7 @@ class Recorder:
 
     def flush(self) -> None:
         """Hands over what there is."""
-        out: list[Recorded] = [
-            PodName(worker=self._worker, index=index, name=name) for index, name in self._names.new
-        ]
+        out: list[Recorded] = [PodName(worker=self._worker, index=index, name=name) for index, name in self._names.new]
         self._names.new.clear()
         if self._rows:
             out.append(RequestBlock(worker=self._worker, columns=self._requests))

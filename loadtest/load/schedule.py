@@ -69,9 +69,7 @@ def schedule_of(plan: LoadPlan) -> Schedule:
         raise ValueError(f"worker {plan.worker} of {plan.workers}")
     # By its decimal digits: 0.1 means a tenth, not the nearest binary fraction to it.
     interval = SECOND_NS / Fraction(repr(plan.qps))
-    return Schedule(
-        start_ns=plan.start_ns, interval_ns=interval, total=plan.total, lanes=plan.lanes, workers=plan.workers
-    )
+    return Schedule(start_ns=plan.start_ns, interval_ns=interval, total=plan.total, lanes=plan.lanes, workers=plan.workers)
 
 
 class Cursor:

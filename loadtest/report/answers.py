@@ -15,14 +15,13 @@ from loadtest.report.facts import (
     costless,
     costly,
     ended_pods,
-    exposed,
     failures_of,
     lanes,
     loaded,
     short_names,
     still_sent,
 )
-from loadtest.report.headline import Part, rolled
+from loadtest.report.headline import Part, exposure, rolled
 
 NAMED = 3  # pods named in an answer
 
@@ -122,8 +121,8 @@ def _which_ended(result: RunResult) -> tuple[tuple[Part, ...], ...]:
     short = short_names([pod.name for pod in result.pods])
     lines: list[tuple[Part, ...]] = []
     for pod in ended[:NAMED]:
-        use = f": {count(pod.exposure.new)} fresh, {count(pod.exposure.reused)} kept connections on it"
-        lines.append((Part(short[pod.name], strong=True), Part(use)))
+        use = ", ".join(f"{count(getattr(pod.exposure, name))} {wording.lane(name)}" for name in lanes(result))
+        lines.append((Part(short[pod.name], strong=True), Part(f": {use} connections on it")))
     if len(ended) > NAMED:
         lines.append((Part(f"and {plural(len(ended) - NAMED, 'other')}"),))
     return tuple(lines)
@@ -155,13 +154,12 @@ def _how_sure(result: RunResult) -> tuple[tuple[Part, ...], ...]:
         if pods:
             lines.append((Part("Pod: "), *pods))
         return tuple(lines)
-    found = exposed(result)
     if result.outcome is Outcome.INCONCLUSIVE:
         lines.append((Part("Not enough", strong=True), Part(f": {wording.sentence(result.reason)}")))
     else:
         lines.append((Part(wording.bound_of_nothing(loaded(result)[1], result.summary.failure_rate_95[1])),))
     if rolled(result):
-        lines.append((Part(wording.sentence(wording.exposure(found["new"], found["reused"]))),))
+        lines.append((Part(wording.sentence(exposure(result))),))
     return tuple(lines)
 
 

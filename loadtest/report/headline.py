@@ -13,6 +13,7 @@ from loadtest.report.facts import (
     costless,
     costly,
     exposed,
+    lanes,
     loaded,
     lost,
     unrelated,
@@ -85,9 +86,8 @@ def lead(result: RunResult) -> tuple[Part, ...]:
         if first.code != UNRELATED:
             parts.append(Part(wording.sentence(first.fix), strong=True))
     elif result.outcome is Outcome.PASS:
-        found = exposed(result)
-        if found["any"]:
-            parts.append(Part(wording.sentence(f"This rests on {wording.exposure(found['new'], found['reused'])}")))
+        if exposed(result)["any"]:
+            parts.append(Part(f"This rests on {exposure(result)}."))
     elif result.outcome is Outcome.INCONCLUSIVE:
         failed, sent = result.summary.failed, result.summary.sent
         words = f"{count(failed)} of {count(sent)} requests failed"
@@ -99,6 +99,12 @@ def lead(result: RunResult) -> tuple[Part, ...]:
         words = f"{plural(len(quiet), 'fault')} {'was' if len(quiet) == 1 else 'were'} there and cost nothing this time."
         parts.append(Part(words, strong=not causes))
     return tuple(part for part in parts if part.words)
+
+
+def exposure(result: RunResult) -> str:
+    """The exposed terminations of each lane that was used."""
+    found, used = exposed(result), lanes(result)
+    return wording.exposure(*(found[name] if name in used else None for name in ("new", "reused")))
 
 
 def notice(result: RunResult) -> str:

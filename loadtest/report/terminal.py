@@ -200,8 +200,7 @@ def _sureness(result: RunResult, width: int) -> list[Line]:
     if result.outcome is Outcome.PASS and not result.summary.failed:
         parts.append(wording.bound_of_nothing(facts.loaded(result)[1], result.summary.failure_rate_95[1]))
     if headline.rolled(result) and result.outcome is not Outcome.FAIL:
-        found = facts.exposed(result)
-        parts.append(wording.sentence(wording.exposure(found["new"], found["reused"])))
+        parts.append(wording.sentence(headline.exposure(result)))
     return _wrapped("", " ".join(parts), width) if parts else []
 
 

@@ -139,11 +139,12 @@ def bound_of_nothing(sent: int, high: float) -> str:
     return f"0 of {count(sent)}: the true rate is below {share(high)} (95 %)."
 
 
-def exposure(new: int, reused: int) -> str:
-    """How many terminations a statement rests on."""
-    if new == reused:
+def exposure(new: int | None, reused: int | None) -> str:
+    """How many terminations a statement rests on; None: that lane was not asked for."""
+    if new == reused and new is not None:
         return f"{plural(new, 'exposed termination')} in each lane"
-    return f"exposed terminations: {count(new)} fresh, {count(reused)} kept"
+    known = [f"{count(number)} {words}" for number, words in ((new, "fresh"), (reused, "kept")) if number is not None]
+    return f"exposed terminations: {', '.join(known) or 'none'}"
 
 
 def outage(milliseconds: float) -> str:

@@ -51,4 +51,4 @@ def test_use_ends_with_the_last_answer_when_the_stop_came_long_after() -> None:
     one = old_pods()[0]
     assert in_use([one], {}, 31.2) == [(0.153134, 5.576224, 5.599214)]
     late = replace(one, stopped_listening=Interval(earliest=5.576224, latest=10.6))
-    assert in_use([late], {}, 31.2)[0][1:] == (5.576224, pytest.approx(6.076224))
+    assert in_use([late], {}, 31.2)[0][2] == pytest.approx(6.076224)

@@ -59,6 +59,12 @@ def test_sentences_begin_and_end_as_sentences_do() -> None:
     assert wording.sentence("  ") == ""
 
 
+def test_exposure_names_only_lanes_that_were_asked_for() -> None:
+    assert wording.exposure(2, 2) == "2 exposed terminations in each lane"
+    assert wording.exposure(2, 0) == "exposed terminations: 2 fresh, 0 kept"
+    assert wording.exposure(2, None) == "exposed terminations: 2 fresh"
+
+
 def test_echoes_have_no_fix_of_their_own() -> None:
     assert "No fix of its own: it goes away" in wording.echoes(1)
     assert "No fix of their own: they go away" in wording.echoes(7)

@@ -92,7 +92,7 @@ def _rows(block: RequestBlock | ConnectionBlock) -> list[dict[str, int]]:
 
 
 def run_here(plan: LoadPlan, *, uv: bool = True) -> Run:
-    """Runs the worker's own code on a loop of this process. A plan that names no begin starts in 30 ms."""
+    """Runs the worker's own code on a loop of this process. A plan that names no begin starts in 40 ms."""
     run = Run()
 
     def put(data: bytes) -> None:
@@ -101,7 +101,7 @@ def run_here(plan: LoadPlan, *, uv: bool = True) -> Run:
         run.take(message)
 
     async def work() -> None:
-        start_ns = plan.start_ns or CLOCK.monotonic_ns() + 30_000_000
+        start_ns = plan.start_ns or CLOCK.monotonic_ns() + 40_000_000
         assert await Worker(replace(plan, start_ns=start_ns), CLOCK, put).run()
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop if uv else asyncio.new_event_loop) as runner:
@@ -135,5 +135,5 @@ def stop_after(seconds: float) -> Callable[[LoadProcess], Awaitable[None]]:
 def one(url: str, lane: Lane, sender: str, **facts: Any) -> LoadPlan:
     """One request on a fresh connection; or two on one kept connection, where the second is the one to look at."""
     total = 1 if lane is Lane.NEW else 2
-    defaults = {"qps": 50.0, "lanes": (lane,), "total": total, "connections": 1, "max_connections": 1, "sender": sender}
+    defaults = {"qps": 12.5, "lanes": (lane,), "total": total, "connections": 1, "max_connections": 1, "sender": sender}
     return plan_for(url, **{**defaults, "timeout_ns": 2 * SECOND, **facts})

@@ -1,9 +1,10 @@
 """The second sender: aiohttp reads and writes, as a reference for our own. It must name the same fault by the same kind.
 
 What aiohttp does by itself and would falsify a measurement is switched off: it repeats an idempotent request when the
-connection breaks (`_retry_connection`, a private name: a test fails when a version ignores it); it tries several addresses for
-one request; it replaces a pooled connection that has died; it asks for compressed answers; it follows redirects. Each
-connection here is a session of its own, and gets exactly one socket, dialled as our own sender does. What this sender knows
+connection breaks; it tries several addresses for one request; it replaces a pooled connection that has died; it asks for
+compressed answers; it follows redirects. Each connection here is a session of its own, and gets exactly one socket, dialled as
+our own sender does: even a version that ignored `_retry_connection` (a private name; a test fails when it loses its meaning)
+would have nothing to repeat a request on. What this sender knows
 less well: `written` is when aiohttp began to write; a kept connection is not read before its first request; an answer with junk
 right behind it counts as a bad one.
 

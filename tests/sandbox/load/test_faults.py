@@ -6,6 +6,7 @@ import errno
 import resource
 from dataclasses import dataclass
 
+import aiohttp
 import pytest
 
 from loadtest.columns import ABSENT, CLOSED_BY
@@ -235,7 +236,7 @@ def test_a_large_request_and_a_large_answer_pass_whole(lane: Lane, sender: tuple
 
 @pytest.mark.parametrize("lanes", [(Lane.REUSED,), (Lane.NEW,)], ids=["reused", "new"])
 def test_a_dropped_connection_is_never_repeated(lanes: tuple[Lane, ...], sender: tuple[str, bool]) -> None:
-    """Law 3. Would fail if a version of aiohttp did not heed that its hidden retry is switched off."""
+    """Law 3."""
 
     def every_third_is_dropped(wire: Wire, request: Request) -> None:
         if request.total % 3 == 2:
@@ -250,6 +251,17 @@ def test_a_dropped_connection_is_never_repeated(lanes: tuple[Lane, ...], sender:
     assert sorted(ids) == sorted(f"run-{seq}" for seq in range(60))
     assert len(run.failures) == 20
     assert {failure.kind.value for failure in run.failures} == {"closed-before-response", "reset-before-response"}
+
+
+@pytest.mark.parametrize(("retries", "tries"), [(True, 2), (False, 1)])
+async def test_aiohttp_still_has_its_hidden_retry_and_the_switch_that_we_turn(retries: bool, tries: int) -> None:
+    with Server(says_and_closes(b"")) as server:
+        async with aiohttp.ClientSession() as session:
+            session._retry_connection = retries
+            with pytest.raises(aiohttp.ServerDisconnectedError):
+                await session.get(server.url)
+
+    assert len(server.requests) == tries
 
 
 def test_a_kept_connection_closed_while_idle_is_replaced_and_fails_nothing(sender: tuple[str, bool]) -> None:

@@ -309,9 +309,10 @@ def _confirm(prepared: Any, *, yes: bool) -> None:
 
 
 def _print_result(result: RunResult, folder: Path) -> None:
-    from loadtest.report.terminal import print_summary
+    from loadtest.report import terminal
 
-    print_summary(result, folder, colour=sys.stdout.isatty() and not os.environ.get("NO_COLOR"))
+    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    terminal.show(result, sys.stdout, report=str(folder / "report.html"), colour=colour)
 
 
 def _command() -> str:

@@ -209,8 +209,8 @@ def _limits(matter: Matter, verdict: Verdict, case: Case) -> tuple[str, ...]:
     found.extend(f"{right} is not allowed: {_without(right)}" for right in run.info.missing_rights)
     if verdict.outcome == "pass":
         found.append(
-            f"What other rollouts would lose: a pass after {matter.exposed} exposed terminations; the same fault may cost nothing "
-            "once and dozens the next time."
+            f"What other rollouts would lose: a pass after {matter.exposed} exposed terminations; the same fault may cost none "
+            "once and dozens of requests the next time."
         )
     if not matter.tally.named:
         found.append("No answer named its pod: attribution rests on times alone (an X-Pod-Name header, or --pod-from).")

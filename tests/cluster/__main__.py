@@ -1,4 +1,4 @@
-"""The cluster by hand: `python -m tests.cluster build|up|status|kubectl ...|down`."""
+"""The cluster by hand: `python -m tests.cluster build|up|demo|status|kubectl ...|down`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import sys
 import time
 
-from tests.cluster import build, control, requirements
+from tests.cluster import build, control, demo, requirements
 from tests.cluster.cluster import Cluster
 from tests.cluster.layout import Layout, standard_layout
 from tests.cluster.trouble import CannotRunError, ClusterError
@@ -19,6 +19,7 @@ def main(arguments: list[str]) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("build", help="build the programs into the cache")
     commands.add_parser("up", help="start a cluster and leave it running")
+    commands.add_parser("demo", help="the main job on it: a rollout that loses requests, and why")
     commands.add_parser("down", help="take it down, and clear away what a crashed one left")
     commands.add_parser("status", help="say whether one is up, and where")
     passed = commands.add_parser("kubectl", help="kubectl as the cluster's administrator", add_help=False)
@@ -51,6 +52,8 @@ def act(chosen: argparse.Namespace) -> int:
             tell(f"up after {time.monotonic() - started:.1f} s")
             describe(cluster.layout)
             print(f"limited account      {limited}")
+        case "demo":
+            return demo.demo()
         case "status":
             state = control.tell_watchdog("status")
             if not state:

@@ -6,10 +6,13 @@ log when the kernel knew of it.
 
 from __future__ import annotations
 
+import json
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 from loadtest.model import FailureKind, Outcome, RunResult
 from tests.cluster import tool
@@ -20,6 +23,7 @@ from tests.cluster.tool import QUICK, Ran
 from tests.cluster.witness import Witness
 
 LOAD = ("--qps", "32", "-c", "16")
+SECRET = ("-H", "Authorization: Bearer planted-secret")
 HANDLER = ("--delay", "500ms")
 SETUP = {FailureKind.CONNECT_REFUSED, FailureKind.CONNECT_TIMEOUT, FailureKind.UNREACHABLE}
 
@@ -144,6 +148,11 @@ def test_an_app_that_exits_at_once_fails_and_each_request_is_tied_to_an_old_pod(
     dead = fortio.stderr.count("Closing dead socket")
     figures(f"A1: {result.summary.failed} of {result.summary.sent} failed, by kind {dict(result.summary.failures)}")
     figures(f"fortio told {told}; sent {dead} more (dead sockets); masked_by_retry {dict(result.summary.masked_by_retry)}")
+    for name in sorted(old):
+        deletion = cluster.audit_log.deletion_of(name)
+        assert deletion is not None
+        after = [round(at - deletion.received, 3) for at in fortio_failures(fortio.stderr)]
+        figures(f"fortio's failures, seconds after D of {name}: {[at for at in after if -1 < at < 5]}")
     assert fortio.returncode == 0, fortio.stderr
 
 
@@ -232,12 +241,18 @@ def test_one_replica_that_waits_and_boots_at_once_passes_and_says_what_could_hav
     cluster.deploy(web(args=args, replicas=1, max_unavailable=1, max_surge=0, prestop_sleep=5), namespace)
     kubeconfig = cluster.limited_kubeconfig(namespace, events=False, logs=False)
     ready = tmp_path / "ready"
-    process = tool.start(kubeconfig, tmp_path / "run", *LOAD, *QUICK, "--trigger", "external", "--ready-file", str(ready))
+    process = tool.start(
+        kubeconfig, tmp_path / "run", *LOAD, *QUICK, "--trigger", "external", "--ready-file", str(ready), *SECRET
+    )
     wait_for(ready)
     cluster.kubectl("-n", namespace, "rollout", "restart", "deployment/web")
     ran = tool.finish(process, tmp_path / "run")
     result = ran.result
     assert "ready: start the rollout now" in ran.stderr
+    token = yaml.safe_load(kubeconfig.read_text())["users"][0]["user"]["token"]
+    written = [file.read_bytes() for file in ran.folder.iterdir()] + [ran.stdout.encode(), ran.stderr.encode()]
+    for secret in ("planted-secret", token):
+        assert not any(secret.encode() in content for content in written), "a secret reached a file of the run"
     assert (ran.code, result.outcome) == (0, Outcome.PASS), result.reason
     assert codes(result) == {"too-few-ready": 0}
     assert {"list events", "watch events", "get pods/log"} <= set(result.cluster["missing_rights"])
@@ -259,10 +274,21 @@ def test_failures_that_were_there_before_are_not_the_rollouts(
     assert witness.answered(ran.run.info.run_id) == ids_of(ran, failed=False) | ids_of(ran, failed=True)
 
 
+def fortio_failures(log: str) -> list[float]:
+    """Unix times of fortio's own lines about requests without an answer."""
+    found = []
+    for line in log.splitlines():
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue
+        if entry.get("level") in {"err", "error", "warn"} and "err" in entry:
+            found.append(float(entry["ts"]))
+    return found
+
+
 def wait_for(file: Path, seconds: float = 60.0) -> None:
     """Until a file is there."""
-    import time
-
     end = time.monotonic() + seconds
     while not file.exists():
         assert time.monotonic() < end, f"{file.name} did not come to be"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -222,7 +223,7 @@ async def _run(scenario: Scenario, *, kubeconfig: str, context: str, out: Path |
 
             print("\n".join(visible(line) for line in dry_run_lines(prepared)))
             return 0
-        _confirm(prepared, yes=yes)
+        confirm(prepared, yes=yes)
         for line in tried_lines(prepared):
             _say(line)
         signals = _Signals()
@@ -233,7 +234,7 @@ async def _run(scenario: Scenario, *, kubeconfig: str, context: str, out: Path |
                 prepared,
                 out=out,
                 version=_version(),
-                command=_command(),
+                command=command_shown(sys.argv[1:]),
                 clock=clock,
                 say=_say,
                 tick=signals.tick,
@@ -287,7 +288,7 @@ class _Signals:
         )
 
 
-def _confirm(prepared: Any, *, yes: bool) -> None:
+def confirm(prepared: Any, *, yes: bool) -> None:
     """Asks once before a cluster that is not a throwaway one is touched.
 
     Raises:
@@ -315,22 +316,31 @@ def _print_result(result: RunResult, folder: Path) -> None:
     terminal.show(result, sys.stdout, report=str(folder / "report.html"), colour=colour)
 
 
-def _command() -> str:
-    """The command line without what may be secret: header values, payloads, queries."""
-    words, hide = [], False
-    for word in sys.argv[1:]:
+_HIDDEN = frozenset({"-H", "--header", "--payload", "--expect-body"})
+
+
+def command_shown(words: Sequence[str]) -> str:
+    """The command line to run it again, without what may be secret: header values, payloads, queries."""
+    shown, hide = [], False
+    for word in words:
         name, equals, value = word.partition("=")
         if hide:
-            words.append(f"{word.partition(':')[0]}: ..." if ":" in word else "...")
+            shown.append(_hidden(word))
             hide = False
-        elif name in {"-H", "--header", "--payload"}:
-            words.append(f"{name}={value.partition(':')[0]}: ..." if equals else word)
+        elif name in _HIDDEN:
+            shown.append(f"{name}={_hidden(value)}" if equals else word)
             hide = not equals
-        elif word.startswith("-H") and len(word) > 2:
-            words.append(f"-H{word[2:].partition(':')[0]}: ...")
+        elif word.startswith("-H"):
+            shown.append(f"-H{_hidden(word[2:])}")
         else:
-            words.append(word.partition("?")[0] if "://" in word else word)
-    return shlex.join(["loadtest", *words])
+            shown.append(word.partition("?")[0])
+    return shlex.join(["loadtest", *shown])
+
+
+def _hidden(value: str) -> str:
+    """Of a header its name, of anything else nothing."""
+    name, colon, _ = value.partition(":")
+    return f"{name}: ..." if colon else "..."
 
 
 @app.command()

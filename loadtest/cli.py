@@ -28,7 +28,6 @@ app = typer.Typer(
     name="loadtest",
     help="Holds a constant request rate on a Kubernetes Service while its Deployment rolls, and says which requests died, "
     "on which pod, why, and what to change.",
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -84,13 +83,16 @@ def _say(text: str) -> None:
     print(visible(text), file=sys.stderr, flush=True)
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def _root(
+    context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and leave.", is_eager=True)] = False,
 ) -> None:
     if version:
         print(_version())
         raise typer.Exit
+    if context.invoked_subcommand is None:
+        print(context.get_help())
 
 
 def _version() -> str:

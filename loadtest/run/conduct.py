@@ -110,13 +110,16 @@ class Conductor:
                     self._mark_now("stop")
                     await self._cut(load, pump)
                 elif phases.done():
+                    phases.result()
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(asyncio.shield(pump), self._plan.timeout_ns / 1e9 + CUT_S)
                     if not pump.done():
                         await self._cut(load, pump)
-                    phases.result()
-                elif self._lost is not None:
+                else:
                     self._mark_now("stop")
+                    self._writer.put(Note(text=self._why_load_ended()))
+                if pump.done():
+                    pump.result()  # a full disk
             except BaseException:
                 await self._cut(load, pump)
                 raise
@@ -124,10 +127,12 @@ class Conductor:
                 for task in (phases, interrupted, ended, pump):
                     task.cancel()
                 await asyncio.gather(phases, interrupted, ended, pump, return_exceptions=True)
-        if self._lost is not None and not self._interrupted.is_set():
-            self._writer.put(
-                Note(text=f"The load worker died (exit status {self._lost.status}); what it had not handed over is lost.")
-            )
+
+    def _why_load_ended(self) -> str:
+        if self._lost is None:
+            return "The load ended before it was told to."
+        self._mark_now("worker-lost", f"exit status {self._lost.status}")
+        return f"The load worker died (exit status {self._lost.status}); what it had not handed over is lost."
 
     async def _cut(self, load: LoadProcess, pump: asyncio.Task[None]) -> None:
         with contextlib.suppress(TimeoutError, OSError, LoadtestError):

@@ -115,3 +115,31 @@ def test_reports_can_be_made_of_a_run_that_was_killed(cluster: Cluster, namespac
     assert document["outcome"] == "fail"
     assert [finding["code"] for finding in document["findings"]] == ["exits-at-once"]
     assert "without its closing entry" in made.stdout
+
+
+def test_a_load_worker_that_dies_ends_the_run_without_a_pass(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+    cluster.deploy(web(args=APP, prestop_sleep=5), namespace)
+    folder = tmp_path / "run"
+    process = tool.start(cluster.limited_kubeconfig(namespace), folder, *LOAD, *QUICK)
+    read_until(process, "old replicas are pending termination")
+    (worker,) = children(process.pid)
+    os.kill(worker, signal.SIGKILL)
+    ran = tool.finish(process, folder)
+    result = ran.result
+    assert (ran.code, result.outcome) == (3, Outcome.INCONCLUSIVE), result.reason
+    assert any("load worker died" in limit for limit in result.limits)
+    assert result.summary.sent > 100
+
+
+def test_a_trigger_that_is_refused_in_the_middle_keeps_what_was_seen(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+    cluster.deploy(web(args=["--on-term", "exit"]), namespace)
+    folder = tmp_path / "run"
+    process = tool.start(cluster.limited_kubeconfig(namespace), folder, *LOAD, *QUICK)
+    read_until(process, "baseline")
+    cluster.kubectl("-n", namespace, "delete", "deployment", "web", "--cascade=orphan")
+    ran = tool.finish(process, folder)
+    assert ran.code == 4
+    assert [line for line in ran.stderr.splitlines() if line.startswith("error: ")]
+    assert ran.result.outcome is Outcome.INCONCLUSIVE
+    assert ran.result.summary.sent > 50
+    assert (folder / "report.html").exists()

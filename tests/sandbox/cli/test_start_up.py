@@ -23,3 +23,10 @@ def test_an_error_goes_to_standard_error_and_nothing_to_standard_output() -> Non
     assert called.returncode == 2
     assert called.stdout == ""
     assert called.stderr.splitlines()[0].startswith("error: ")
+
+
+def test_the_version_is_one_line_and_no_words_are_the_help() -> None:
+    called = subprocess.run([sys.executable, "-m", "loadtest", "--version"], capture_output=True, text=True, check=True)
+    assert len(called.stdout.splitlines()) == 1
+    bare = subprocess.run([sys.executable, "-m", "loadtest"], capture_output=True, text=True, check=True)
+    assert "deployment" in bare.stdout.lower()

@@ -74,6 +74,7 @@ async def find(
     port: str = "",
     path: str = "/",
     prober: Prober = probe,
+    careful_prober: Prober | None = None,
 ) -> Address:
     """The address of a Deployment.
 
@@ -85,6 +86,7 @@ async def find(
         port: its port, by name or number, where it has several.
         path: of the URL, with its query.
         prober: tries a URL.
+        careful_prober: tries the ClusterIP, which outside the cluster may be somebody else's address; None: `prober`.
 
     Raises:
         UsageError: no Service, or several Services or ports; the list is in the message.
@@ -100,7 +102,8 @@ async def find(
     nodes = await _node_addresses(api, deployment, namespace) if chosen_port.get("nodePort") else []
     tried: list[Tried] = []
     for group in candidates(chosen, chosen_port, nodes=nodes, server=api.server, path=path):
-        answers = await asyncio.gather(*(prober(candidate.url) for candidate in group))
+        ask = careful_prober if careful_prober and group[0].path_from == "cluster-ip" else prober
+        answers = await asyncio.gather(*(ask(candidate.url) for candidate in group))
         for candidate, (answered, detail) in zip(group, answers, strict=True):
             tried.append(Tried(url=candidate.url, path_from=candidate.path_from, answered=answered, detail=detail))
         for attempt in tried:

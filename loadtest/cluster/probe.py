@@ -11,10 +11,19 @@ from urllib.parse import urlsplit
 _LONGEST_STATUS_LINE = 8192
 
 
-async def probe(url: str, *, timeout_s: float = 2.0, user_agent: str = "rollout-loadtest") -> tuple[bool, str]:
+async def probe(
+    url: str, *, timeout_s: float = 2.0, user_agent: str = "rollout-loadtest", only_ok: bool = False
+) -> tuple[bool, str]:
     """Asks a URL once. Any HTTP answer counts, a 503 too: whether the app is well is not the question here.
 
     A connection that is accepted and then closed does not count: proxies accept before they dial.
+
+    Args:
+        url: what is asked.
+        timeout_s: for the connection and the first line of the answer.
+        user_agent: says who asks.
+        only_ok: an answer of 400 or more does not count: where somebody else may sit at that address, such as a gateway
+            that answers for every address it does not know.
 
     Returns:
         (whether an HTTP answer began, what happened in a few words)
@@ -35,7 +44,7 @@ async def probe(url: str, *, timeout_s: float = 2.0, user_agent: str = "rollout-
         return False, "no URL that can be tried"
     parts = line.decode("latin-1").split()
     if len(parts) >= 2 and parts[0].startswith("HTTP/") and parts[1].isdecimal():
-        return True, f"answered with status {parts[1]}"
+        return int(parts[1]) < 400 or not only_ok, f"answered with status {parts[1]}"
     return False, "closed without an HTTP answer" if not line else "does not speak HTTP"
 
 

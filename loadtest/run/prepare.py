@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +16,7 @@ from loadtest.errors import ApiError, ClusterError, UsageError
 from loadtest.model import Resource, Scenario, Target, TriggerKind
 
 SETTLE_POLL_S = 1.0
+PROBE_S = 2.0
 WAIT_NS = 600_000_000_000
 DEFAULT_GRACE_S = 30
 DEFAULT_DEADLINE_S = 600
@@ -58,11 +59,19 @@ async def prepare(api: ClusterApi, scenario: Scenario, clock: Clock, say: Callab
     deployment = await _deployment(api, namespace, scenario.deployment)
     change = _change(deployment, scenario, clock)
     deployment = await _settled(api, namespace, deployment, scenario, clock, say)
+    ask = functools.partial(probe, timeout_s=max(PROBE_S, scenario.timeout_ns / 1e9))
     found = await address.find(
-        api, deployment, url=scenario.url, service=scenario.service, port=scenario.port, path=scenario.path
+        api,
+        deployment,
+        url=scenario.url,
+        service=scenario.service,
+        port=scenario.port,
+        path=scenario.path,
+        prober=ask,
+        careful_prober=functools.partial(ask, only_ok=True),
     )
     if scenario.url:
-        await _answers(found.url)
+        await _answers(found.url, ask)
     if change.path:
         await trigger.send(api, change, dry_run=True)
     return Prepared(
@@ -195,12 +204,10 @@ async def _settled(
         deployment = await _deployment(api, namespace, scenario.deployment)
 
 
-async def _answers(url: str) -> None:
-    for _ in range(2):
-        answered, detail = await probe(url)
-        if answered:
-            return
-        await asyncio.sleep(0)
+async def _answers(url: str, ask: address.Prober) -> None:
+    answered, detail = await ask(url)
+    if answered:
+        return
     raise ClusterError(f"--url: nothing answers at {url}: {detail}", "nothing was sent; is the address reachable from here?")
 
 

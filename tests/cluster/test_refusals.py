@@ -144,3 +144,22 @@ def test_a_dry_run_says_what_it_would_do_and_does_nothing(home: str, cluster: Cl
         assert word in called.stdout
     assert not (tmp_path / "run").exists()
     assert cluster.get("-n", home, "deployment", "web")["metadata"]["generation"] == 1
+
+
+def test_a_cluster_ip_is_used_where_nothing_else_answers(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+    cluster.deploy(web(args=APP, replicas=1), namespace)
+    cluster.kubectl("-n", namespace, "patch", "service", "web", "-p", '{"spec": {"type": "ClusterIP"}}')
+    words = tool.command(cluster.limited_kubeconfig(namespace), tmp_path / "run", "--dry-run")
+    called = tool.call(*words[3:])
+    assert called.returncode == 0, called.stderr
+    assert "(cluster-ip): answered with status 200" in called.stdout
+
+
+def test_a_cluster_ip_at_which_somebody_else_answers_with_an_error_is_not(
+    cluster: Cluster, namespace: str, tmp_path: Path
+) -> None:
+    cluster.deploy(web(args=[*APP, "--status", "404"], replicas=1), namespace)
+    cluster.kubectl("-n", namespace, "patch", "service", "web", "-p", '{"spec": {"type": "ClusterIP"}}')
+    code, line, _ = refuse(namespace, cluster, tmp_path)
+    assert code == 4
+    assert "404" in line

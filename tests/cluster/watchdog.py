@@ -27,7 +27,7 @@ import time
 from pathlib import Path
 
 from tests.cluster import cgroups
-from tests.cluster.layout import HOST_ADDRESS, HOST_LINK, Layout
+from tests.cluster.layout import HOST_ADDRESS, HOST_LINK, NODES, POD_RANGE, SERVICE_RANGE, Layout
 
 ADMINISTRATORS_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -117,6 +117,9 @@ def start_keeper(layout: Layout) -> subprocess.Popen[bytes]:
         ["link", "add", HOST_LINK, *host_link],
         ["address", "add", f"{HOST_ADDRESS}/24", "dev", HOST_LINK],
         ["link", "set", HOST_LINK, "up"],
+        # Pods and Services lead into the cluster and nowhere else; these routes vanish with the link.
+        ["route", "add", SERVICE_RANGE, "via", NODES[0].address, "dev", HOST_LINK],
+        ["route", "add", POD_RANGE, "via", NODES[0].address, "dev", HOST_LINK],
     ):
         subprocess.run(["ip", *words], check=True, env=environment)
     cgroups.make_leaf()

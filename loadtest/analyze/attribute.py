@@ -12,15 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from loadtest.analyze.pods import ClusterView, PodLife
-from loadtest.analyze.tally import FailedRow, PodTally, Tally
+from loadtest.analyze.stops import CRASH_SEEN_NS, LAG_NS, NEVER, WATCH_LATENCY_NS, Stop, began
+from loadtest.analyze.tally import FailedRow, Tally
 from loadtest.columns import ABSENT
 from loadtest.model import Attribution, FailureKind, HowKnown
-
-WATCH_LATENCY_NS = 150_000_000
-"""How late an arrival may be: 67 ms at most in 81 terminations of an idle cluster, doubled for a busy one."""
-
-LAG_NS = 3_000_000_000
-"""How long after the slice changed fresh traffic may still reach a pod and be called normal (`contract.md`, group 4)."""
 
 ECHO_NS = 130_000_000_000
 """A SYN that died leaves an entry for 120 s (`nf_conntrack_tcp_timeout_syn_sent`) that leads its port to the dead pod."""
@@ -42,16 +37,6 @@ GATEWAY_STATUSES = frozenset({502, 503, 504})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stop:
-    """When a pod stopped taking new connections: in [earliest, latest]. `sent_until`: proxies may have used it until then."""
-
-    pod: PodLife
-    earliest: int
-    latest: int
-    sent_until: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Attributed:
     """A failed request and what is known of where it went.
 
@@ -67,42 +52,6 @@ class Attributed:
     in_transition: bool
     echo_of: FailedRow | None = None
     stale: bool = False
-
-
-def stops(view: ClusterView, tally: Tally) -> tuple[Stop, ...]:
-    """The stop of each pod that was deleted or whose container ended, by its latest moment."""
-    found = []
-    for pod in view.pods.values():
-        ending = min((at for at in (pod.deletion, pod.ended) if at is not None), default=None)
-        if ending is None:
-            continue
-        answers = tally.pods.get(pod.name, PodTally())
-        earliest = max(ending - WATCH_LATENCY_NS, answers.last_connect if answers.last_connect is not None else 0)
-        latest = min((at for at in (pod.ended, pod.removed, pod.gone) if at is not None), default=None)
-        left = max(pod.not_ready if pod.not_ready is not None else ending, ending)
-        if pod.removed is not None and _fallback(view, left, pod.removed):
-            left = pod.removed
-        found.append(
-            Stop(
-                pod=pod,
-                earliest=earliest,
-                latest=max(earliest, latest) if latest is not None else 2**62,
-                sent_until=left + LAG_NS,
-            )
-        )
-    return tuple(sorted(found, key=lambda stop: (stop.latest, stop.pod.name)))
-
-
-def _fallback(view: ClusterView, begin: int, end: int) -> bool:
-    """No endpoint was ready at some moment: proxies then go on sending to terminating ones that still serve (KEP-1669)."""
-    value = None
-    for step in view.ready_steps:
-        if step.at >= end / 1e9:
-            break
-        if step.at >= begin / 1e9 and step.value == 0:
-            return True
-        value = step.value if step.at < begin / 1e9 else value
-    return value == 0
 
 
 def attribute(view: ClusterView, tally: Tally, all_stops: Sequence[Stop], *, direct: bool) -> tuple[Attributed, ...]:
@@ -121,7 +70,7 @@ def attribute(view: ClusterView, tally: Tally, all_stops: Sequence[Stop], *, dir
     first_by_port: dict[tuple[int, int], FailedRow] = {}
     found = []
     for row in tally.failed:
-        candidates = _candidates(row, view, tally, all_stops, direct=direct)
+        candidates = _candidates(row, view, tally, all_stops, named=named, direct=direct)
         if row.kind in SILENT_KINDS:
             candidates = tuple(pod for pod in candidates if row.started > alive.get(pod.name, -1))
         attributed = _attribute_one(
@@ -140,7 +89,7 @@ def _alive_until(view: ClusterView, tally: Tally, all_stops: Sequence[Stop], *, 
     found: dict[str, int] = {}
     for row in tally.failed:
         if row.kind is FailureKind.CONNECT_REFUSED and 0 <= row.connect < RST_NS:
-            candidates = _candidates(row, view, tally, all_stops, direct=direct)
+            candidates = _candidates(row, view, tally, all_stops, named=tally.named > 0, direct=direct)
             if len(candidates) == 1:
                 found[candidates[0].name] = row.started
     return found
@@ -195,7 +144,7 @@ def _attribute_one(
     moving = bool(candidates) or _nothing_ready(view, row)
     silent = _is_silent(row, named=named)
     if not moving and row.kind in SETUP_KINDS:
-        stale = any(stop.latest < row.started < stop.latest + ECHO_NS for stop in all_stops if stop.latest < 2**62)
+        stale = any(stop.latest < row.started < stop.latest + ECHO_NS for stop in all_stops if stop.latest < NEVER)
         return Attributed(
             row=row,
             attribution=Attribution(how=HowKnown.UNKNOWN, missing="no pod was in transition when it was sent"),
@@ -232,15 +181,23 @@ def _is_silent(row: FailedRow, *, named: bool) -> bool:
 
 def _touches(row: FailedRow, pod: PodLife) -> bool:
     """The request was open while this pod was ending, or was sent after it."""
+    if any(row.ended >= at - CRASH_SEEN_NS and row.started <= back for at, back in pod.downs):
+        return True
     ending = min((at for at in (pod.deletion, pod.ended) if at is not None), default=None)
-    return ending is not None and row.ended >= ending - WATCH_LATENCY_NS
+    return ending is not None and row.ended >= began(pod, ending, ())
 
 
 def _candidates(
-    row: FailedRow, view: ClusterView, tally: Tally, all_stops: Sequence[Stop], *, direct: bool
+    row: FailedRow, view: ClusterView, tally: Tally, all_stops: Sequence[Stop], *, named: bool, direct: bool
 ) -> tuple[PodLife, ...]:
-    """Pods that can have got a request whose connection never answered."""
-    found = []
+    """Pods that can have got a request whose connection never answered.
+
+    Only where the shape itself says that something stopped: a whole answer, or silence on an accepted connection, may come
+    from a healthy pod as well. Behind a proxy that accepts by itself, silence and 502 to 504 do say so.
+    """
+    found: list[PodLife] = []
+    if row.kind not in SETUP_KINDS | CUT_KINDS and (direct or not _is_silent(row, named=named)):
+        return ()
     for stop in all_stops:
         pod = stop.pod
         if row.connected and row.kind not in SETUP_KINDS:
@@ -249,7 +206,7 @@ def _candidates(
             if not direct:
                 last = max(last, stop.sent_until)
             when = row.ended if direct and row.kind in CUT_KINDS else row.started
-            if _began(pod) - WATCH_LATENCY_NS <= row.ended and when <= last:
+            if stop.began <= row.ended and when <= last:
                 found.append(pod)
             continue
         if not stop.earliest <= row.started <= stop.sent_until:
@@ -259,20 +216,16 @@ def _candidates(
             continue  # only an address that exists refuses at once
         found.append(pod)
     found.extend(pod for pod in view.pods.values() if _not_up_yet(pod, row, tally))
-    return tuple(found)
-
-
-def _began(pod: PodLife) -> int:
-    return min(at for at in (pod.deletion, pod.ended) if at is not None)
+    return tuple({pod.uid: pod for pod in found}.values())
 
 
 def _not_up_yet(pod: PodLife, row: FailedRow, tally: Tally) -> bool:
     """In the slice as ready without a probe that shows it listens, and it had not answered yet."""
-    if pod.has_readiness_probe or pod.listed or pod.in_slice is None or row.kind not in SETUP_KINDS:
+    if pod.has_readiness_probe or pod.listed or pod.in_slice is None or row.kind not in SETUP_KINDS or not tally.named:
         return False
     answers = tally.pods.get(pod.name)
-    first = answers.first_answer if answers is not None and answers.first_answer is not None else 2**62
-    end = pod.deletion if pod.deletion is not None else 2**62
+    first = answers.first_answer if answers is not None and answers.first_answer is not None else NEVER
+    end = pod.deletion if pod.deletion is not None else NEVER
     return pod.in_slice - WATCH_LATENCY_NS <= row.started <= min(first, end)
 
 

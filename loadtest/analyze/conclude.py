@@ -10,7 +10,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from loadtest.analyze.attribute import Attributed, attribute, stops
+from loadtest.analyze.accounts import unaccounted
+from loadtest.analyze.attribute import Attributed, attribute
 from loadtest.analyze.diagnose import (
     EXITS_AT_ONCE,
     KEPT_CONNECTIONS_CUT,
@@ -20,14 +21,15 @@ from loadtest.analyze.diagnose import (
     diagnose,
     excesses,
 )
+from loadtest.analyze.drawing import drawing
 from loadtest.analyze.explain import findings
-from loadtest.analyze.exposure import exposures
+from loadtest.analyze.exposure import exposures, uses
 from loadtest.analyze.facts import SIGNAL_EXITS, PodFacts, lag_ns, outages, pod_facts
 from loadtest.analyze.judge import Matter, Verdict, clock_gaps, judge, path_proven
 from loadtest.analyze.pods import ClusterView, view
 from loadtest.analyze.statistics import rate_bounds
+from loadtest.analyze.stops import stops
 from loadtest.analyze.summarize import (
-    drawing,
     failed_requests,
     kept_connections,
     longest_outage_ns,
@@ -37,7 +39,7 @@ from loadtest.analyze.summarize import (
     summary,
     windows,
 )
-from loadtest.analyze.tally import Phases, Tally, tally, unaccounted
+from loadtest.analyze.tally import Phases, Tally, tally
 from loadtest.analyze.words import Case
 from loadtest.model import (
     HowKnown,
@@ -58,13 +60,14 @@ def conclude(run: StoredRun) -> RunResult:
     seen = view(run.seen, phases.trigger)
     deletions = {pod.name: pod.deletion for pod in seen.pods.values() if pod.deletion is not None}
     counts = tally(run, phases, deletions)
-    all_stops = stops(seen, counts)
+    all_stops = stops(seen, counts, run.gaps)
     attributed = attribute(seen, counts, all_stops, direct=run.info.target.path_from in _DIRECT)
     facts = pod_facts(seen, counts, all_stops, attributed)
     dark = outages(seen, counts, all_stops, phases.end)
     found_excesses = excesses(counts, attributed)
     diagnosed = diagnose(attributed, seen, facts, dark, found_excesses)
     kept, kept_at_end, _ = kept_connections(run, seen)
+    used = uses(seen, counts, attributed)
     due, lost, contradictions = unaccounted(run, run.requests)
     begin = phases.trigger if phases.trigger is not None else 0
     outage = longest_outage_ns(counts, begin, phases.end)
@@ -78,7 +81,7 @@ def conclude(run: StoredRun) -> RunResult:
         view=seen,
         facts=facts,
         diagnosed=diagnosed,
-        exposures=exposures(run, seen, counts, kept),
+        exposures=exposures(run, seen, counts, used, kept, phases.trigger),
         lost=lost,
         contradictions=contradictions,
         rate_bound=rate_bounds(0, sent)[1],
@@ -99,7 +102,7 @@ def conclude(run: StoredRun) -> RunResult:
         summary=summary(run, counts, due, lost, round(outage / 1e6, 3)),
         windows=windows(counts, phases),
         rollout=rollout(run, seen, phases, marks["completed"].detail if "completed" in marks else ""),
-        pods=pod_reports(seen, counts, all_stops, diagnosed, kept),
+        pods=pod_reports(seen, counts, all_stops, diagnosed, used, kept),
         findings=findings(diagnosed, costless, case),
         gaps=tuple(
             ResultGap(start=round(gap.start / 1e9, 6), end=round(gap.end / 1e9, 6), resource=gap.resource, reason=gap.reason)
@@ -198,7 +201,8 @@ def _costless(
             found.setdefault(EXITS_AT_ONCE, []).append(one.pod.name)
         elif one.moved and one.pod.exit_code in SIGNAL_EXITS and kept_at_end.get(one.pod.name, 0):
             found.setdefault(KEPT_CONNECTIONS_CUT, []).append(one.pod.name)
-    if seen.rolled and case.min_ready == 0 and TOO_FEW_READY not in {one.code for one in diagnosed}:
+    own_doing = not any(one.abnormal or one.pod.disrupted or one.pod.blind for one in facts.values())
+    if seen.rolled and own_doing and case.min_ready == 0 and TOO_FEW_READY not in {one.code for one in diagnosed}:
         found[TOO_FEW_READY] = []
     return found
 
@@ -218,9 +222,9 @@ def _limits(matter: Matter, verdict: Verdict, case: Case) -> tuple[str, ...]:
     if shared:
         found.append(f"Which of several pods {shared} failed requests went to.")
     found.extend(
-        f"When {one.pod.name} stopped listening: its end was not seen, and its spec has no wait."
+        f"When {one.pod.name} stopped listening: nothing shows it, and its spec has no wait."
         for one in matter.facts.values()
-        if one.pod.revision == "old" and one.pod.deletion is not None and one.pod.ended is None and not one.pod.prestop
+        if one.pod.revision == "old" and one.pod.deletion is not None and not one.pod.prestop and not one.quick
     )
     if one_gap := len(run.gaps):
         found.append(f"What changed while the watch was blind ({one_gap} gaps): its moments are late by up to the gap.")

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from loadtest.analyze.attribute import CUT_KINDS, SETUP_KINDS, Attributed
 from loadtest.analyze.facts import SIGNAL_EXITS, Outage, PodFacts
-from loadtest.analyze.pods import ClusterView
+from loadtest.analyze.pods import ClusterView, PodLife
 from loadtest.analyze.statistics import fisher_excess
 from loadtest.analyze.tally import Tally
 from loadtest.columns import ABSENT
-from loadtest.model import FailureKind, Lane, Phase
+from loadtest.model import FailureKind, HowKnown, Lane, Phase
 
 NOT_THE_ROLLOUT = "not-the-rollout"
 STALE_CONNTRACK = "stale-conntrack"
@@ -119,7 +119,7 @@ def _diagnose_one(
     if one.row.phase not in LOADED:
         return Diagnosed(one=one, code=NOT_THE_ROLLOUT, counts=False)
     excess = found_excesses.get(shape(one))
-    if excess is not None and not excess.significant:
+    if excess is not None and not excess.significant and not _tied(one):
         return Diagnosed(one=one, code=NOT_THE_ROLLOUT, counts=False)
     if one.echo_of is not None:
         first = earlier[one.echo_of.worker, one.echo_of.seq]
@@ -132,15 +132,26 @@ def _diagnose_one(
     return Diagnosed(one=one, code=_cause(one, view, facts, gaps), counts=True)
 
 
+def _tied(one: Attributed) -> bool:
+    """Tied to a pod's end by more than its time: cut on a connection which that pod had answered on."""
+    return one.in_transition and one.attribution.how is HowKnown.CONNECTION and one.row.kind in CUT_KINDS
+
+
 def _cause(one: Attributed, view: ClusterView, facts: Mapping[str, PodFacts], gaps: Sequence[Outage]) -> str:
     outage = next((gap for gap in gaps if sent_in(one, gap)), None)
     if outage is not None:
         return _outage_cause(outage, view, facts)
-    pods = [facts[name] for name in one.attribution.pods if name in facts]
-    if not one.in_transition or not pods or len(pods) != len(one.attribution.pods):
+    if not one.in_transition or not one.attribution.pods:
         return UNKNOWN
-    codes = {_pod_cause(one, pod) for pod in pods}
+    lives = view.by_name
+    codes = {_pod_cause(one, facts[name]) if name in facts else _not_up(one, lives.get(name)) for name in one.attribution.pods}
     return codes.pop() if len(codes) == 1 else UNKNOWN
+
+
+def _not_up(one: Attributed, pod: PodLife | None) -> str:
+    """A pod that never ended is a candidate only where it counted as ready before it listened."""
+    shown = pod is not None and not pod.has_readiness_probe and pod.revision == "new" and one.row.kind in SETUP_KINDS
+    return NO_READINESS_PROBE if shown else UNKNOWN
 
 
 def sent_in(one: Attributed, gap: Outage) -> bool:
@@ -155,8 +166,17 @@ def sent_in(one: Attributed, gap: Outage) -> bool:
 
 def _outage_cause(outage: Outage, view: ClusterView, facts: Mapping[str, PodFacts]) -> str:
     ended = facts.get(outage.after.name)
-    if outage.after.deletion is None or (ended is not None and ended.abnormal) or outage.after.revision != "old":
+    after = outage.after
+    if (
+        after.deletion is None
+        or after.blind
+        or after.disrupted
+        or (ended is not None and ended.abnormal)
+        or after.revision != "old"
+    ):
         return UNKNOWN
+    if any(pod.downs or (pod.ended is not None and pod.deletion is None) for pod in view.pods.values() if pod.revision == "new"):
+        return UNKNOWN  # the new pods ended by themselves: whether they would have answered in time is not known
     if any(not pod.has_readiness_probe for pod in view.pods.values() if pod.revision == "new"):
         return NO_READINESS_PROBE
     return TOO_FEW_READY if view.rolled else UNKNOWN
@@ -165,7 +185,7 @@ def _outage_cause(outage: Outage, view: ClusterView, facts: Mapping[str, PodFact
 def _pod_cause(one: Attributed, pod: PodFacts) -> str:
     row = one.row
     transport = one.no_listener or row.kind in CUT_KINDS or row.kind is FailureKind.RESPONSE_TIMEOUT
-    if pod.abnormal or pod.pod.deletion is None or not transport:
+    if pod.abnormal or pod.pod.blind or pod.pod.deletion is None or not transport:
         return UNKNOWN
     if row.kind is FailureKind.RESPONSE_TIMEOUT and row.started < pod.pod.deletion:
         return UNKNOWN  # slow before anything happened to it
@@ -178,10 +198,7 @@ def _stopped_first(pod: PodFacts) -> str:
         return LATE_ENDPOINTS
     if not pod.pod.prestop:
         return EXITS_AT_ONCE if pod.quick else UNKNOWN
-    if pod.pod.wait_s is None or pod.pod.deletion is None:
-        return UNKNOWN
-    waited = pod.stop.latest - pod.pod.deletion >= (pod.pod.wait_s - 1.0) * 1e9  # stamps of a second lie in it
-    return WAIT_TOO_SHORT if waited else UNKNOWN
+    return WAIT_TOO_SHORT if pod.pod.waited else UNKNOWN
 
 
 def _cut_after_moving(one: Attributed, pod: PodFacts) -> str:
@@ -190,8 +207,8 @@ def _cut_after_moving(one: Attributed, pod: PodFacts) -> str:
     A request written in the last 50 ms may have crossed the close of an idle connection. It is such a race only where the
     pod left no older request unfinished.
     """
-    if one.row.kind not in CUT_KINDS:
-        return UNKNOWN
+    if one not in pod.cut:
+        return UNKNOWN  # of another shape, or before SIGTERM can have come
     if any(_was_at_work(cut) for cut in pod.cut) or _was_at_work(one):
         if pod.pod.exit_code in SIGNAL_EXITS:
             return KEPT_CONNECTIONS_CUT

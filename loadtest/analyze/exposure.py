@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from loadtest.analyze.attribute import SETUP_KINDS, Attributed
 from loadtest.analyze.pods import ClusterView, PodLife
 from loadtest.analyze.statistics import at_least_of
-from loadtest.analyze.tally import PodTally, Tally
+from loadtest.analyze.stops import WATCH_LATENCY_NS
+from loadtest.analyze.tally import Tally
 from loadtest.columns import ABSENT
-from loadtest.model import Lane, StoredRun
+from loadtest.model import HowKnown, Lane, StoredRun
 
 FRESH_NS = 50_000_000
 """Where no answer names its pod: a fresh connection this soon after a deletion lies on any endpoint (X is at least 54 ms)."""
@@ -50,11 +52,54 @@ class Exposure:
         return f"too little exposure: {lane} in {self.exposed} of {self.terminations} terminations{how}, {wanted} demanded"
 
 
-def exposures(run: StoredRun, view: ClusterView, tally: Tally, kept: Mapping[str, int]) -> tuple[Exposure, ...]:
-    """Both lanes' exposure over the old pods that were in use when they were deleted."""
-    pods = [pod for pod in view.old if pod.deletion is not None and pod.terminating_ready]
+@dataclass(slots=True, kw_only=True)
+class PodUse:
+    """What a pod answered or surely got; starts of requests in ns, None: none.
+
+    `fresh`: connections of the fresh lane that were opened, or tried, to it while it terminated.
+    """
+
+    fresh: int = 0
+    last_new: int | None = None
+    last_reused: int | None = None
+
+
+def uses(view: ClusterView, tally: Tally, attributed: Sequence[Attributed]) -> dict[str, PodUse]:
+    """Each pod's use: its answers, and the failures that surely were its own."""
+    found = {
+        name: PodUse(fresh=pod.new_after_deletion, last_new=pod.last_new, last_reused=pod.last_reused)
+        for name, pod in tally.pods.items()
+    }
+    lives = view.by_name
+    for one in attributed:
+        names = one.attribution.pods
+        if len(names) != 1 or one.echo_of is not None or names[0] not in lives:
+            continue
+        use, row = found.setdefault(names[0], PodUse()), one.row
+        if row.lane is Lane.REUSED:
+            use.last_reused = max(row.started, use.last_reused if use.last_reused is not None else row.started)
+            continue
+        use.last_new = max(row.started, use.last_new if use.last_new is not None else row.started)
+        use.fresh += _while_ending(one, lives[names[0]])
+    return found
+
+
+def _while_ending(one: Attributed, pod: PodLife) -> bool:
+    """It was sent when the pod's deletion was known. An attempt that found nobody proves the end, known or not yet."""
+    if pod.deletion is None or one.attribution.how is HowKnown.HEADER:  # answers that name it are counted already
+        return False
+    late = WATCH_LATENCY_NS if one.row.kind in SETUP_KINDS else 0
+    return one.row.started >= pod.deletion - late
+
+
+def exposures(
+    run: StoredRun, view: ClusterView, tally: Tally, used: Mapping[str, PodUse], kept: Mapping[str, int], trigger: int | None
+) -> tuple[Exposure, ...]:
+    """Both lanes' exposure over the old pods that were in use when they were deleted, from the trigger on."""
+    since = trigger - WATCH_LATENCY_NS if trigger is not None else 0
+    pods = [pod for pod in view.old if pod.deletion is not None and pod.terminating_ready and pod.deletion >= since]
     if tally.named:
-        new = sum(1 for pod in pods if tally.pods.get(pod.name, PodTally()).new_after_deletion > 0)
+        new = sum(1 for pod in pods if used.get(pod.name, PodUse()).fresh > 0)
         reused = sum(1 for pod in pods if kept.get(pod.name, 0) > 0)
         return (
             Exposure(lane="new", terminations=len(pods), exposed=new),

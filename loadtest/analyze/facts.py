@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from loadtest.analyze.attribute import CUT_KINDS, LAG_NS, SETUP_KINDS, Attributed, Stop
+from loadtest.analyze.attribute import CUT_KINDS, SETUP_KINDS, Attributed
 from loadtest.analyze.pods import ClusterView, PodLife
+from loadtest.analyze.stops import LAG_NS, NEVER, WATCH_LATENCY_NS, Stop
 from loadtest.analyze.tally import PodTally, Tally
+from loadtest.model import FailureKind
 
 QUICK_NS = 3_000_000_000
 """A pod that stopped within this after its deletion had no wait of its own (`facts`, C01: F within about 2 s)."""
@@ -35,9 +37,10 @@ class PodFacts:
 
     Attributes:
         refused: connections tied to it found nobody listening: the stop came before fresh traffic had moved.
+        first_refused: when the first attempt that surely went to it was refused.
         quick: it stopped within 3 s of its deletion.
         abnormal: killed at the end of its grace, out of memory, or ended without having been deleted.
-        cut: requests that surely were on it and did not get a whole answer.
+        cut: requests that surely were on it and did not get a whole answer, from when SIGTERM can have come on.
         last_fresh: start of the last fresh connection that surely went to it, answered or not.
         late: fresh connections were tried to it over 3 s after the slice had dropped it, with another endpoint ready.
     """
@@ -45,6 +48,7 @@ class PodFacts:
     pod: PodLife
     stop: Stop
     refused: bool
+    first_refused: int | None
     quick: bool
     abnormal: bool
     cut: tuple[Attributed, ...]
@@ -55,6 +59,8 @@ class PodFacts:
     def moved(self) -> bool:
         """Fresh traffic had left this pod before it stopped."""
         if self.refused:
+            return False
+        if self.pod.blind:
             return False
         since = self.pod.not_ready if self.pod.not_ready is not None else self.pod.deletion
         first = min((one.row.ended for one in self.cut), default=None)
@@ -68,25 +74,36 @@ def outages(view: ClusterView, tally: Tally, stops: Sequence[Stop], end: int) ->
     A pod's stop begins one unless another pod that was ready listens at that moment, even if no proxy knows that pod yet.
     """
     found = []
-    by_uid = {stop.pod.uid: stop for stop in stops}
+    known = view.by_name
+    strangers = [pod for name, pod in tally.pods.items() if name not in known]  # of another workload behind the same Service
     for stop in stops:
-        if stop.latest >= 2**62 or stop.pod.in_slice is None:
+        if stop.latest >= NEVER or stop.pod.in_slice is None:
             continue
         others = [pod for pod in view.pods.values() if pod.uid != stop.pod.uid]
-        if any(_listens(pod, tally, by_uid.get(pod.uid), stop.latest) for pod in others):
+        if any(_listens(pod, tally, stops, stop.latest) for pod in others):
+            continue
+        spans = [span for pod in strangers for span in pod.spans]
+        if any(first <= stop.latest <= last for first, last in spans):
             continue
         answers = (tally.pods[pod.name].first_answer for pod in others if pod.name in tally.pods)
-        later = [at for at in answers if at is not None and at > stop.earliest]
+        later = [at for at in (*answers, *(first for first, _ in spans)) if at is not None and at > stop.earliest]
         if not tally.named:
             later = [pod.ready + LAG_NS for pod in others if pod.ready is not None and pod.ready > stop.earliest]
         # Whoever stopped before it may have been the last to listen, down to the latest of their earliest moments.
         earliest = max(other.earliest for other in stops if other.latest <= stop.latest)
-        found.append(Outage(after=stop.pod, earliest=earliest, latest=stop.latest, end=min(later, default=end)))
+        found.append(
+            Outage(
+                after=stop.pod,
+                earliest=earliest,
+                latest=stop.latest,
+                end=min((at for at in (*later, stop.back) if at < NEVER), default=end),
+            )
+        )
     return tuple(found)
 
 
-def _listens(pod: PodLife, tally: Tally, stop: Stop | None, at: int) -> bool:
-    if stop is not None and stop.latest <= at:
+def _listens(pod: PodLife, tally: Tally, stops: Sequence[Stop], at: int) -> bool:
+    if any(stop.pod.uid == pod.uid and stop.latest <= at < stop.back for stop in stops):
         return False
     answers = tally.pods.get(pod.name)
     answered = answers is not None and answers.first_answer is not None and answers.first_answer <= at
@@ -104,6 +121,8 @@ def pod_facts(view: ClusterView, tally: Tally, stops: Sequence[Stop], attributed
         refused_sure = [one for one in sure if one.no_listener and not one.row.connected]
         refused_maybe = [one for one in maybe if one.no_listener and not one.row.connected]
         connects = [one.row.started for one in refused_sure]
+        at_once = (one.row.started for one in refused_sure if one.row.kind is FailureKind.CONNECT_REFUSED)
+        first_refused = min(at_once, default=None)
         answers = tally.pods.get(pod.name, PodTally())
         if answers.last_connect is not None:
             connects.append(answers.last_connect)
@@ -111,9 +130,10 @@ def pod_facts(view: ClusterView, tally: Tally, stops: Sequence[Stop], attributed
             pod=pod,
             stop=stop,
             refused=bool(refused_sure or refused_maybe),
-            quick=_quick(pod),
+            first_refused=first_refused,
+            quick=_quick(pod) or _is_soon(pod, first_refused),
             abnormal=_abnormal(pod),
-            cut=tuple(one for one in sure if one.row.connected and one.row.kind in CUT_KINDS),
+            cut=tuple(one for one in sure if one.row.connected and one.row.kind in CUT_KINDS and one.row.ended >= _term(pod)),
             last_fresh=max(connects, default=None),
             late=_late(pod, connects, view),
         )
@@ -122,11 +142,24 @@ def pod_facts(view: ClusterView, tally: Tally, stops: Sequence[Stop], attributed
 
 def _quick(pod: PodLife) -> bool:
     end = min((at for at in (pod.ended, pod.removed, pod.gone) if at is not None), default=None)
-    return pod.deletion is not None and end is not None and end - pod.deletion < QUICK_NS
+    return pod.deletion is not None and end is not None and end - pod.deletion < QUICK_NS and not pod.blind
+
+
+def _is_soon(pod: PodLife, refused: int | None) -> bool:
+    """It closed its listener soon, however long it then took to end."""
+    return pod.deletion is not None and not pod.blind and refused is not None and refused - pod.deletion < QUICK_NS
+
+
+def _term(pod: PodLife) -> int:
+    """The earliest arrival at which SIGTERM can have come."""
+    if pod.deletion is None:
+        return 0
+    wait = pod.wait_s if pod.waited and pod.wait_s is not None else 0.0
+    return pod.deletion - WATCH_LATENCY_NS + int(wait * 1e9)
 
 
 def _abnormal(pod: PodLife) -> bool:
-    if pod.reason == "OOMKilled":
+    if pod.reason == "OOMKilled" or pod.downs:
         return True
     if pod.ended is not None and (pod.deletion is None or pod.ended < pod.deletion):
         return True

@@ -63,6 +63,7 @@ def judge(matter: Matter) -> Verdict:
     if broken:
         return Verdict(outcome=Outcome.FAIL, reason=_fail_reason(matter, broken), checks=checks)
     for doubt in (
+        _not_judged,
         _cut_short,
         _luck,
         _unsound,
@@ -85,11 +86,24 @@ def counted(matter: Matter) -> int:
 
 def _checks(matter: Matter) -> tuple[Check, ...]:
     failed = counted(matter)
-    found = [Check(name=rule, expected=rule, actual=f"failed = {failed}", passed=failed == 0) for rule in matter.run.info.rules]
+    found = [
+        Check(name=rule, expected=rule, actual=f"failed = {failed}", passed=failed == 0)
+        for rule in matter.run.info.rules
+        if _is_known(rule)
+    ]
     stuck = next((mark for mark in matter.run.marks if mark.name == "stuck"), None)
     if stuck is not None:
         found.append(Check(name="rollout", expected="completes", actual=stuck.detail or "stuck", passed=False))
     return tuple(found)
+
+
+def _is_known(rule: str) -> bool:
+    return "".join(rule.split()) == "failed==0"
+
+
+def _not_judged(matter: Matter) -> str:
+    rule = next((rule for rule in matter.run.info.rules if not _is_known(rule)), "")
+    return f"the rule {rule!r} is none that this version knows: it was not judged" if rule else ""
 
 
 def _fail_reason(matter: Matter, broken: Sequence[Check]) -> str:
@@ -101,17 +115,22 @@ def _fail_reason(matter: Matter, broken: Sequence[Check]) -> str:
 
 
 def _cut_short(matter: Matter) -> str:
-    marks = {mark.name for mark in matter.run.marks}
+    run, marks = matter.run, {mark.name for mark in matter.run.marks}
     if "interrupted" in marks:
         return "the run was interrupted"
-    if not matter.run.closed or "end" not in marks:
+    if not run.closed or "end" not in marks:
         return "the run ended before it was over: its file has no closing record"
+    without = matter.tally.workers - {end.worker for end in run.ends}
+    if without or not run.ends:
+        return "a load worker ended without its account: what it sent last is not known"
     if matter.contradictions:
         return f"the records contradict themselves: {matter.contradictions[0]}"
     if matter.tally.violations:
         return "the records contradict themselves: times of a request are out of order"
     if matter.lost:
         return f"{matter.lost} requests were lost with a load worker"
+    if run.open or any(end.cut for end in run.ends):
+        return f"the load was cut off: {len(run.open)} requests had no end"
     return ""
 
 
@@ -119,13 +138,14 @@ def _luck(matter: Matter) -> str:
     """The rules hold only because the proxy happened to be quick: the same fault cost 0 to 43 requests on one cluster."""
     if matter.run.info.accept_luck:
         return ""
+    trigger = matter.phases.trigger or 0
     for one in matter.facts.values():
         pod = one.pod
-        if pod.deletion is None or not pod.terminating_ready or pod.revision != "old":
+        if pod.deletion is None or not pod.terminating_ready or pod.blind or pod.deletion < trigger:
             continue
-        end = min((at for at in (pod.ended, one.stop.latest if one.refused else None) if at is not None), default=None)
+        end = min((at for at in (pod.ended, pod.gone, one.first_refused) if at is not None), default=None)
         if end is not None and end - pod.deletion < LUCK_NS:
-            after = (end - pod.deletion) / 1e9
+            after = max(0, end - pod.deletion) / 1e9
             return (
                 f"luck: pod {pod.name} stopped listening {after:.2f} s after its deletion, before any proxy can be expected to "
                 "know of it; that nothing was lost was the timing of this run (--accept-luck takes it)"
@@ -185,6 +205,8 @@ def _no_rollout(matter: Matter) -> str:
         return "the trigger was sent, but no new ReplicaSet came of it: nothing was rolled"
     if "completed" not in marks or "old-pods-gone" not in marks:
         return "the rollout's end was not seen"
+    if "settle" not in marks or "stop" not in marks:
+        return "the load ended with the rollout: what comes after its last pod was not seen"
     return ""
 
 

@@ -11,9 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from loadtest.analyze.slices import Slices
 from loadtest.model import Resource, Seen, Sighting, Step
 
 _SLEEP = re.compile(r"(?:^|[\s;&|/])sleep\s+(\d+(?:\.\d+)?)(s|m)?\b")
+_ONLY_SLEEP = re.compile(r"exec (?:(?:/bin/)?(?:sh|ash|bash|dash) -c )?(?:(?:/usr)?/bin/)?sleep \d+(?:\.\d+)?[sm]?")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -26,8 +28,14 @@ class PodLife:
         ready: Ready was first seen true.
         not_ready: its slice entry lost `ready` for the last time; `removed`: it left the slices.
         terminating_ready: it was ready in the slice when its deletion was seen.
+        ended: its container's last end; a container that came back is in `downs`.
+        downs: ends nobody asked for, each with the moment at which it ran again.
+        blind: nobody saw the begin of its deletion (a gap, or a forced one): when it ended is not known.
+        disrupted: its deletion was an eviction, a drain or a preemption (condition DisruptionTarget).
         wait_s: seconds that preStop waits, as far as the spec tells; None: it has no preStop, or an unknown one.
-        prestop: preStop in words, or "".
+        sleeps: preStop does nothing but wait, so that the app goes on as before.
+        prestop: preStop in words, or ""; `prestop_failed`: an Event said so.
+        container: the name of the one that is looked at; `exit_code` and `reason` are of its last end in this run.
     """
 
     name: str
@@ -38,6 +46,7 @@ class PodLife:
     address: str = ""
     node: str = ""
     listed: bool = False
+    first_seen: int = 0
     created: int | None = None
     started: int | None = None
     ready: int | None = None
@@ -48,16 +57,30 @@ class PodLife:
     ended: int | None = None
     gone: int | None = None
     vanished: bool = False
+    blind: bool = False
+    disrupted: bool = False
+    downs: list[tuple[int, int]] = field(default_factory=list)
     terminating_ready: bool = False
     exit_code: int | None = None
     reason: str = ""
     finished_at: str = ""
     restarts: int = 0
+    restarts_before: int | None = None
     grace_s: int | None = None
     deletion_grace_s: int | None = None
     wait_s: float | None = None
+    sleeps: bool = False
     prestop: str = ""
+    prestop_failed: bool = False
     has_readiness_probe: bool = False
+    container: str = ""
+
+    @property
+    def waited(self) -> bool:
+        """It stayed for as long as its preStop says, as far as can be seen (stamps and arrivals have a second in them)."""
+        if self.wait_s is None or self.deletion is None or self.ended is None or self.prestop_failed:
+            return False
+        return self.ended - self.deletion >= (self.wait_s - 1.0) * 1e9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,79 +116,7 @@ class ClusterView:
         return {pod.name: pod for pod in self.pods.values()}
 
 
-_Conditions = tuple[bool, bool, bool]  # ready, serving, terminating
-
-
-@dataclass(slots=True)
-class _Slices:
-    """The endpoints of all slices of the Service, merged by the pod they point at.
-
-    The history is kept apart from the pods: which of two lists arrives first at the begin of a run is chance.
-    """
-
-    slices: dict[str, dict[str, _Conditions]] = field(default_factory=dict)
-    history: dict[str, list[tuple[int, _Conditions | None]]] = field(default_factory=dict)
-    ready_steps: list[Step] = field(default_factory=list)
-    serving_steps: list[Step] = field(default_factory=list)
-
-    def apply(self, seen: Seen) -> None:
-        """Takes a slice's new state over."""
-        before = self.merged()
-        if seen.sighting in (Sighting.DELETED, Sighting.VANISHED):
-            self.slices.pop(seen.name, None)
-        else:
-            self.slices[seen.name] = dict(_endpoints(seen.object))
-        after = self.merged()
-        for uid in before.keys() | after.keys():
-            if before.get(uid) != after.get(uid):
-                self.history.setdefault(uid, []).append((seen.seen, after.get(uid)))
-        at = seen.seen / 1e9
-        _step(self.ready_steps, at, sum(1 for ready, _, _ in after.values() if ready))
-        serving = sum(1 for ready, serves, terminates in after.values() if ready or (serves and terminates))
-        _step(self.serving_steps, at, serving)
-
-    def merged(self) -> dict[str, _Conditions]:
-        """Pod uid to its conditions."""
-        found: dict[str, _Conditions] = {}
-        for endpoints in self.slices.values():
-            found.update(endpoints)
-        return found
-
-    def tell(self, pod: PodLife) -> None:
-        """Fills in what the slices said of one pod."""
-        was_ready = False
-        for at, state in self.history.get(pod.uid, ()):
-            before_deletion = pod.deletion is None or at <= pod.deletion
-            if state is not None:
-                pod.in_slice = pod.in_slice if pod.in_slice is not None else at
-            pod.removed = at if state is None else None
-            is_ready = state is not None and state[0]
-            if is_ready:
-                pod.not_ready = None
-            elif was_ready or pod.not_ready is None:
-                pod.not_ready = at
-            was_ready = is_ready
-            if before_deletion:
-                pod.terminating_ready = pod.deletion is not None and is_ready
-
-
-def _endpoints(slice_object: Mapping[str, Any]) -> Iterable[tuple[str, _Conditions]]:
-    """(pod uid, (ready, serving, terminating)) of a slice.
-
-    A condition that is null counts as true for ready and serving, as false for terminating (kubernetes/api
-    discovery/v1 types.go, EndpointConditions).
-    """
-    for endpoint in slice_object.get("endpoints") or ():
-        uid = (endpoint.get("targetRef") or {}).get("uid", "")
-        conditions = endpoint.get("conditions") or {}
-        ready = conditions.get("ready") is not False
-        serving = ready if conditions.get("serving") is None else bool(conditions["serving"])
-        yield uid, (ready, serving, bool(conditions.get("terminating")))
-
-
-def _step(steps: list[Step], at: float, value: int) -> None:
-    if not steps or steps[-1].value != value:
-        steps.append(Step(at=at, value=value))
+_ReplicaSet = tuple[int, str, str]  # revision, template hash, owner
 
 
 def view(seen: Iterable[Seen], trigger_at: int | None) -> ClusterView:
@@ -176,10 +127,11 @@ def view(seen: Iterable[Seen], trigger_at: int | None) -> ClusterView:
         trigger_at: when the trigger was about to be sent; None: it never was.
     """
     pods: dict[str, PodLife] = {}
-    slices = _Slices()
-    replica_sets: dict[str, tuple[int, str]] = {}
-    before_trigger = -1
+    slices = Slices()
+    replica_sets: dict[str, _ReplicaSet] = {}
+    before: dict[str, _ReplicaSet] = {}
     deployment: Mapping[str, Any] = {}
+    failed_hooks: set[str] = set()
     for sighting in seen:
         match sighting.resource:
             case Resource.PODS:
@@ -187,18 +139,31 @@ def view(seen: Iterable[Seen], trigger_at: int | None) -> ClusterView:
             case Resource.ENDPOINTSLICES:
                 slices.apply(sighting)
             case Resource.REPLICASETS:
-                replica_sets[sighting.uid] = (_revision(sighting.object), _template_hash(sighting.object))
+                replica_sets[sighting.uid] = (
+                    _revision(sighting.object),
+                    _template_hash(sighting.object),
+                    _owner(sighting.object),
+                )
                 if trigger_at is None or sighting.seen <= trigger_at:
-                    before_trigger = max(before_trigger, replica_sets[sighting.uid][0])
+                    before[sighting.uid] = replica_sets[sighting.uid]
             case Resource.DEPLOYMENTS:
                 deployment = sighting.object
+            case Resource.EVENTS:
+                if sighting.object.get("reason") == "FailedPreStopHook":
+                    failed_hooks.add(str((sighting.object.get("involvedObject") or {}).get("uid", "")))
             case _:
                 pass
-    newest, new_hash = max(replica_sets.values(), default=(-1, ""))
-    rolled = trigger_at is not None and newest > before_trigger >= 0
+    name = str((deployment.get("metadata") or {}).get("name", ""))
+    newest, new_hash = _newest(replica_sets, name)
+    rolled = trigger_at is not None and newest > _newest(before, name)[0] >= 0
     for pod in pods.values():
-        slices.tell(pod)
-        pod.revision = "new" if rolled and pod.template_hash == new_hash else "old"
+        listing = slices.tell(pod.uid, pod.deletion)
+        pod.in_slice, pod.not_ready, pod.removed = listing.first, listing.not_ready, listing.removed
+        pod.terminating_ready = listing.terminating_ready
+        pod.prestop_failed = pod.uid in failed_hooks
+        # A rollback gives an old template a new revision: its pods of before the trigger stay old.
+        is_new = rolled and pod.template_hash == new_hash and trigger_at is not None and pod.first_seen > trigger_at
+        pod.revision = "new" if is_new else "old"
     spec = deployment.get("spec") or {}
     containers = (((spec.get("template") or {}).get("spec")) or {}).get("containers") or [{}]
     return ClusterView(
@@ -210,6 +175,17 @@ def view(seen: Iterable[Seen], trigger_at: int | None) -> ClusterView:
         container=str(containers[0].get("name", "app")),
         deployment=deployment,
     )
+
+
+def _newest(replica_sets: Mapping[str, _ReplicaSet], deployment: str) -> tuple[int, str]:
+    """Highest revision and its hash. A selector may match another Deployment's ReplicaSets (a canary's): they do not count."""
+    own = ((revision, found) for revision, found, owner in replica_sets.values() if not deployment or owner in {"", deployment})
+    return max(own, default=(-1, ""))
+
+
+def _owner(thing: Mapping[str, Any]) -> str:
+    owners = (thing.get("metadata") or {}).get("ownerReferences") or [{}]
+    return str(owners[0].get("name", ""))
 
 
 def _revision(replica_set: Mapping[str, Any]) -> int:
@@ -227,32 +203,38 @@ def _apply_pod(pods: dict[str, PodLife], seen: Seen) -> None:
     pod = pods.get(seen.uid)
     if pod is None:
         pod = pods[seen.uid] = PodLife(name=seen.name, uid=seen.uid, template_hash=_template_hash(seen.object))
+        pod.first_seen = seen.seen
         pod.listed = seen.sighting is Sighting.LISTED
         pod.created = None if pod.listed else seen.seen
-        _apply_spec(pod, seen.object.get("spec") or {})
-        owners = metadata.get("ownerReferences") or [{}]
-        pod.owner = str(owners[0].get("name", ""))
-    if seen.sighting is Sighting.VANISHED:
-        pod.gone, pod.vanished = seen.seen, True
-        pod.deletion = pod.deletion if pod.deletion is not None else seen.seen
-        return
-    if metadata.get("deletionTimestamp") and pod.deletion is None:
+        _apply_spec(pod, seen.object)
+        pod.owner = _owner(seen.object)
+    leaves = seen.sighting in (Sighting.VANISHED, Sighting.DELETED)
+    if pod.deletion is None and (leaves or metadata.get("deletionTimestamp")):
         # Only the first such event tells the grace: the kubelet's last delete rewrites both fields
         # (apiserver pkg/registry/rest/delete.go).
         pod.deletion = seen.seen
         pod.deletion_grace_s = metadata.get("deletionGracePeriodSeconds")
-    _apply_status(pod, seen)
-    if seen.sighting is Sighting.DELETED:
-        pod.gone = seen.seen
-        pod.deletion = pod.deletion if pod.deletion is not None else seen.seen
+        pod.blind = leaves or seen.sighting is Sighting.LISTED
+        if pod.ended is None:
+            pod.exit_code, pod.reason, pod.finished_at = None, "", ""  # an earlier end's
+    if seen.sighting is not Sighting.VANISHED:
+        _apply_status(pod, seen)
+    if leaves:
+        pod.gone, pod.vanished = seen.seen, seen.sighting is Sighting.VANISHED
 
 
-def _apply_spec(pod: PodLife, spec: Mapping[str, Any]) -> None:
+def _apply_spec(pod: PodLife, obj: Mapping[str, Any]) -> None:
+    spec = obj.get("spec") or {}
     pod.grace_s = spec.get("terminationGracePeriodSeconds")
-    container = (spec.get("containers") or [{}])[0]
+    containers = spec.get("containers") or [{}]
+    annotations = (obj.get("metadata") or {}).get("annotations") or {}
+    named = annotations.get("kubectl.kubernetes.io/default-container")
+    container = next((one for one in containers if one.get("name") == named), containers[0])
+    pod.container = str(container.get("name", ""))
     pod.has_readiness_probe = bool(container.get("readinessProbe"))
     hook = (container.get("lifecycle") or {}).get("preStop") or {}
     pod.prestop, pod.wait_s = prestop_in_words(hook)
+    pod.sleeps = "sleep" in hook or bool(_ONLY_SLEEP.fullmatch(pod.prestop))
 
 
 def prestop_in_words(hook: Mapping[str, Any]) -> tuple[str, float | None]:
@@ -274,23 +256,39 @@ def _apply_status(pod: PodLife, seen: Seen) -> None:
     status = seen.object.get("status") or {}
     pod.address = str(status.get("podIP") or pod.address)
     pod.node = str((seen.object.get("spec") or {}).get("nodeName") or pod.node)
-    ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in status.get("conditions") or ())
-    if ready and pod.ready is None:
+    true = {c.get("type") for c in status.get("conditions") or () if c.get("status") == "True"}
+    pod.disrupted = pod.disrupted or "DisruptionTarget" in true
+    if "Ready" in true and pod.ready is None:
         pod.ready = seen.seen
     containers = status.get("containerStatuses") or ()
     if not containers:
         return
-    first = containers[0]
+    # The kubelet lists statuses by name, the spec in its own order.
+    own = next((one for one in containers if one.get("name") == pod.container), containers[0])
     pod.restarts = max((int(c.get("restartCount") or 0) for c in containers), default=0)
-    state = first.get("state") or {}
+    _apply_container(pod, own, seen.seen)
+
+
+def _apply_container(pod: PodLife, own: Mapping[str, Any], at: int) -> None:
+    """A container's state. A restart shows as its end seen, as a higher count, or as both."""
+    state = own.get("state") or {}
+    count = int(own.get("restartCount") or 0)
+    again = pod.restarts_before is not None and count > pod.restarts_before
+    pod.restarts_before = count
     if "running" in state and pod.started is None:
-        pod.started = seen.seen
+        pod.started = at
     if "terminated" in state:
-        if pod.ended is None:
-            pod.ended = seen.seen
+        pod.ended = pod.ended if pod.ended is not None else at
         _apply_end(pod, state["terminated"] or {})
-    elif (first.get("lastState") or {}).get("terminated"):
-        _apply_end(pod, first["lastState"]["terminated"])
+        return
+    if pod.deletion is not None:
+        return
+    if again:
+        _apply_end(pod, (own.get("lastState") or {}).get("terminated") or {})
+        pod.ended = pod.ended if pod.ended is not None else at
+    if "running" in state and pod.ended is not None:
+        pod.downs.append((pod.ended, at))
+        pod.ended = None
 
 
 def _apply_end(pod: PodLife, terminated: Mapping[str, Any]) -> None:

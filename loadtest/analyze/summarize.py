@@ -6,16 +6,15 @@ import bisect
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from loadtest.analyze.attribute import Stop
 from loadtest.analyze.diagnose import LOADED, Diagnosed
+from loadtest.analyze.exposure import PodUse
 from loadtest.analyze.pods import ClusterView, PodLife
 from loadtest.analyze.statistics import quantiles, rate_bounds
-from loadtest.analyze.tally import BIN_NS, FailedRow, Phases, PodTally, Tally
+from loadtest.analyze.stops import NEVER, Stop
+from loadtest.analyze.tally import FailedRow, Phases, PodTally, Tally
 from loadtest.columns import ABSENT
 from loadtest.model import (
     LANE_NAMES,
-    Bin,
-    Drawing,
     FailedCount,
     FailedRequest,
     Interval,
@@ -23,10 +22,8 @@ from loadtest.model import (
     LaneCount,
     LaneExposure,
     LaneTimes,
-    Moment,
     Phase,
     PodReport,
-    Resource,
     Rollout,
     StoredRun,
     Summary,
@@ -169,7 +166,12 @@ def kept_connections(run: StoredRun, view: ClusterView) -> tuple[dict[str, int],
 
 
 def pod_reports(
-    view: ClusterView, tally: Tally, stops: Sequence[Stop], diagnosed: Sequence[Diagnosed], kept: Mapping[str, int]
+    view: ClusterView,
+    tally: Tally,
+    stops: Sequence[Stop],
+    diagnosed: Sequence[Diagnosed],
+    used: Mapping[str, PodUse],
+    kept: Mapping[str, int],
 ) -> tuple[PodReport, ...]:
     """Every pod that was seen: old ones by deletion, then new ones by creation."""
     sure: Counter[str] = Counter()
@@ -181,21 +183,24 @@ def pod_reports(
     by_uid = {stop.pod.uid: stop for stop in stops}
     old = list(view.old)
     new = sorted((pod for pod in view.pods.values() if pod.revision == "new"), key=lambda pod: (pod.created or 0, pod.name))
-    return tuple(
-        _pod_report(pod, tally.pods.get(pod.name, PodTally()), by_uid.get(pod.uid), sure[pod.name], at_most[pod.name], kept)
-        for pod in (*old, *new)
-    )
+    found = []
+    for pod in (*old, *new):
+        answers, use = tally.pods.get(pod.name, PodTally()), used.get(pod.name, PodUse())
+        exposure = LaneExposure(new=use.fresh, reused=kept.get(pod.name, 0))
+        failed = FailedCount(sure=sure[pod.name], at_most=at_most[pod.name])
+        found.append(_pod_report(pod, answers, use, by_uid.get(pod.uid), failed, exposure))
+    return tuple(found)
 
 
 def _pod_report(
-    pod: PodLife, answers: PodTally, stop: Stop | None, sure: int, at_most: int, kept: Mapping[str, int]
+    pod: PodLife, answers: PodTally, use: PodUse, stop: Stop | None, failed: FailedCount, exposure: LaneExposure
 ) -> PodReport:
     def after_deletion(at: int | None) -> float | None:
         return None if at is None or pod.deletion is None else round((at - pod.deletion) / 1e9, 6)
 
     stopped = Interval(earliest=None, latest=None)
     if stop is not None:
-        stopped = Interval(earliest=seconds(stop.earliest), latest=seconds(stop.latest) if stop.latest < 2**62 else None)
+        stopped = Interval(earliest=seconds(stop.earliest), latest=seconds(stop.latest) if stop.latest < NEVER else None)
     return PodReport(
         name=pod.name,
         uid=pod.uid,
@@ -212,10 +217,10 @@ def _pod_report(
         gone=seconds(pod.gone),
         stopped_listening=stopped,
         first_request=seconds(answers.first),
-        last_request=LaneTimes(new=after_deletion(answers.last_new), reused=after_deletion(answers.last_reused)),
-        exposure=LaneExposure(new=answers.new_after_deletion, reused=kept.get(pod.name, 0)),
+        last_request=LaneTimes(new=after_deletion(use.last_new), reused=after_deletion(use.last_reused)),
+        exposure=exposure,
         served=answers.served,
-        failed=FailedCount(sure=sure, at_most=at_most),
+        failed=failed,
         exit_code=pod.exit_code,
         reason=pod.reason,
         node_finished_at=pod.finished_at,
@@ -257,45 +262,3 @@ def _failed_request(one: Diagnosed) -> FailedRequest:
         echo=one.echo,
         message=row.detail.message,
     )
-
-
-def drawing(run: StoredRun, view: ClusterView, tally: Tally, end: int) -> Drawing:
-    """What the page draws."""
-    failed: dict[tuple[int, int], Counter[str]] = {}
-    for row in tally.failed:
-        failed.setdefault((row.due // BIN_NS, int(row.lane)), Counter())[str(row.kind)] += 1
-    # A dropped tick has no lane of its own; it is drawn in the first.
-    dropped = Counter((drop.due // BIN_NS, 0) for drop in run.drops)
-    keys = sorted(tally.ok_bins.keys() | failed.keys() | dropped.keys())
-    return Drawing(
-        duration=round(end / 1e9, 6),
-        bins=tuple(
-            Bin(
-                start=round(number * BIN_NS / 1e9, 6),
-                end=round((number + 1) * BIN_NS / 1e9, 6),
-                lane=LANE_NAMES[lane],
-                ok=tally.ok_bins[number, lane],
-                dropped=dropped[number, lane],
-                failed=dict(sorted(failed.get((number, lane), {}).items())),
-            )
-            for number, lane in keys
-        ),
-        ready_endpoints=view.ready_steps,
-        answering={
-            name: tuple((round(first / 1e9, 6), round(last / 1e9, 6)) for first, last in pod.spans)
-            for name, pod in sorted(tally.pods.items())
-        },
-        moments=_moments(run),
-    )
-
-
-def _moments(run: StoredRun) -> tuple[Moment, ...]:
-    found = [Moment(at=round(mark.at / 1e9, 6), kind="mark", subject=mark.name, text=mark.detail) for mark in run.marks]
-    for seen in run.seen:
-        if seen.resource is Resource.EVENTS and seen.sighting not in ("LISTED", "DELETED", "VANISHED"):
-            involved = seen.object.get("involvedObject") or {}
-            text = f"{seen.object.get('reason', '')}: {seen.object.get('message', '')}"
-            subject = f"{str(involved.get('kind', '')).lower()}/{involved.get('name', '')}"
-            found.append(Moment(at=round(seen.seen / 1e9, 6), kind="event", subject=subject, text=text))
-    found.extend(Moment(at=round(line.seen / 1e9, 6), kind="log", subject=line.pod, text=line.text) for line in run.logs)
-    return tuple(sorted(found, key=lambda moment: (moment.at, moment.kind, moment.subject, moment.text)))

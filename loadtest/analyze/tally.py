@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from loadtest.columns import ABSENT, Block
@@ -23,7 +23,9 @@ from loadtest.model import (
 
 LATE_TICK_NS = 500_000_000
 SAVED_BY_TCP_NS = 900_000_000  # the kernel sends a SYN again after 1 s (measured: 1.0, 2.0, 3.1, 4.1 s)
-BIN_NS = 100_000_000
+FINEST_BIN_NS = 20_000_000
+MOST_BINS = 6_000
+"""Per lane: two minutes at the finest."""
 
 _COLUMNS = (
     "seq",
@@ -146,6 +148,8 @@ class Tally:
     masked_by_retry: int = 0
     pods: dict[str, PodTally] = field(default_factory=dict)
     failed: list[FailedRow] = field(default_factory=list)
+    workers: set[int] = field(default_factory=set)
+    bin_ns: int = FINEST_BIN_NS
     ok_bins: Counter[tuple[int, int]] = field(default_factory=Counter)
     ok_ended: array[int] = field(default_factory=lambda: array("q"))
     violations: Counter[str] = field(default_factory=Counter)  # of the laws; empty on every run
@@ -162,7 +166,7 @@ def tally(run: StoredRun, phases: Phases, deletions: Mapping[str, int]) -> Tally
         phases: the run's phases.
         deletions: pod name to the arrival of its deletion.
     """
-    found = Tally()
+    found = Tally(bin_ns=bin_width(phases.end))
     details = {(failure.worker, failure.seq): failure for failure in run.failures}
     for phase in Phase:
         found.latency[phase] = array("q")
@@ -171,9 +175,15 @@ def tally(run: StoredRun, phases: Phases, deletions: Mapping[str, int]) -> Tally
         names = [""] + [
             run.pod_names.get((block.worker, number), "") for number in range(1, max(block.columns["pod"], default=0) + 1)
         ]
+        found.workers.add(block.worker)
         _add_block(found, block, names, phases, deletions, details, idempotent=idempotent)
     found.failed.sort(key=lambda row: (row.started, row.worker, row.seq))
     return found
+
+
+def bin_width(length_ns: int) -> int:
+    """The finest bins of which a run of this length has no more than `MOST_BINS` in a lane."""
+    return FINEST_BIN_NS * max(1, -(-length_ns // (FINEST_BIN_NS * (MOST_BINS - 1))))
 
 
 def _add_block(
@@ -213,7 +223,7 @@ def _add_block(
             found.ok += 1
             found.statuses[status] += 1
             found.latency[phase].append(ended - due)
-            found.ok_bins[due // BIN_NS, lane] += 1
+            found.ok_bins[due // found.bin_ns, lane] += 1
             found.ok_ended.append(ended)
             continue
         failure = FAILURE_KINDS[kind - 1]
@@ -284,32 +294,3 @@ def _add_answer(found: Tally, name: str, started: int, ended: int, before: int, 
         spans[-1][0] = min(spans[-1][0], ended)
     else:
         spans.append([ended, ended])
-
-
-def unaccounted(run: StoredRun, requests: Iterable[Block]) -> tuple[int, int, tuple[str, ...]]:
-    """Law 1: what became of every sequence number up to the last one due.
-
-    Returns:
-        How many were due, how many of them have no record (lost with a worker), and what contradicts the law in words.
-    """
-    marks = bytearray()
-    twice = 0
-
-    def mark(seq: int) -> None:
-        nonlocal twice
-        if seq >= len(marks):
-            marks.extend(bytes(max(seq + 1 - len(marks), len(marks) // 2)))
-        twice += marks[seq]
-        marks[seq] = 1
-
-    last = max((end.last_due for end in run.ends), default=-1)
-    for block in requests:
-        for seq in block.columns["seq"]:
-            mark(seq)
-        last = max(last, *block.columns["seq"]) if block.columns["seq"] else last
-    for seq in (*(drop.seq for drop in run.drops), *(request.seq for request in run.open)):
-        mark(seq)
-        last = max(last, seq)
-    known = sum(marks[: last + 1])
-    wrong = (f"{twice} sequence numbers have more than one record",) if twice else ()
-    return last + 1, last + 1 - known, wrong

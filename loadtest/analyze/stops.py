@@ -77,6 +77,7 @@ def _down(pod: PodLife, at: int, back: int) -> Stop:
 
 
 def began(pod: PodLife, ending: int, gaps: Sequence[Gap]) -> int:
+    """From when on a pod's end, seen at `ending`, may have touched its requests: as late as each way of seeing it is."""
     if pod.blind:
         dark = (gap.start for gap in gaps if gap.resource == Resource.PODS and gap.start <= ending <= gap.end + CRASH_SEEN_NS)
         return min(dark, default=ending - CRASH_SEEN_NS)

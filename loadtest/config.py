@@ -13,9 +13,10 @@ from urllib.parse import urlsplit
 from loadtest.errors import UsageError
 from loadtest.model import LANE_NAMES, Lane, PodFrom, PodSource
 
-_DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>ns|us|µs|ms|s|m|h|d)")
+_DURATION = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>ns|us|µs|ms|s|m|h|d)")
 _UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "d": 86400 * 10**9}
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, section 5.6.2
+_DIGITS = re.compile(r"[0-9]{1,9}")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _OURS = frozenset({"host", "content-length", "transfer-encoding", "connection", "x-request-id"})
 
@@ -71,10 +72,9 @@ def reuse(flag: str, text: str) -> tuple[int, int]:
     if not text:
         return 0, 0
     low, _, high = text.partition(":")
-    try:
-        found = int(low), int(high or low)
-    except ValueError:
-        raise UsageError(f"{flag}: {text!r} is not MIN:MAX", "such as 10:20, or one number") from None
+    if not _DIGITS.fullmatch(low) or not _DIGITS.fullmatch(high or low):
+        raise UsageError(f"{flag}: {text!r} is not MIN:MAX", "such as 10:20, or one number")
+    found = int(low), int(high or low)
     if not 1 <= found[0] <= found[1]:
         raise UsageError(f"{flag}: {text!r} is out of range", "1 <= MIN <= MAX")
     return found
@@ -98,6 +98,8 @@ def pod_from(flag: str, text: str) -> PodFrom | None:
     source, equals, value = text.partition("=")
     if not equals or source not in set(PodSource) or not value:
         raise UsageError(f"{flag}: {text!r} is not understood", "header=X-Pod-Name, json=/pod, body=REGEX or none")
+    if source == PodSource.HEADER and not _TOKEN.fullmatch(value):
+        raise UsageError(f"{flag}: {value!r} is not a header's name", "such as header=X-Pod-Name")
     if source == PodSource.JSON and not value.startswith("/"):
         raise UsageError(f"{flag}: {value!r} is not a JSON pointer", "it begins with a slash, such as json=/node_id")
     if source == PodSource.BODY:
@@ -141,6 +143,8 @@ def url(flag: str, text: str) -> str:
         raise UsageError(f"{flag}: {parts.scheme or 'no scheme'}: not a URL that can be loaded", "such as http://host:8080/path")
     if parts.username is not None or parts.password is not None:
         raise UsageError(f"{flag}: the URL holds user information", "give it as a header: -H 'Authorization: ...'")
+    if "#" in text:
+        raise UsageError(f"{flag}: the URL has a fragment, which is never sent", "leave out '#' and what follows")
     if not text.isascii() or any(char.isspace() or ord(char) < 33 for char in text):
         raise UsageError(f"{flag}: the URL holds characters that must be percent-encoded")
     return text
@@ -151,7 +155,7 @@ def statuses(flag: str, texts: Sequence[str]) -> tuple[int, ...]:
     found = []
     for text in texts:
         for word in text.split(","):
-            if not word.strip().isdigit() or not 200 <= int(word) <= 599:
+            if not _DIGITS.fullmatch(word.strip()) or not 200 <= int(word) <= 599:
                 raise UsageError(f"{flag}: {word!r} is not a final HTTP status", "from 200 to 599")
             found.append(int(word))
     return tuple(found)

@@ -13,7 +13,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ from loadtest.model import (
 SCHEMA = 1
 FILE_NAME = "run.db"
 BATCH_SECONDS = 0.25
+_FAILURE_FIELDS = tuple(one.name for one in fields(Failure))  # the order of the columns
 
 _TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -99,18 +100,8 @@ def _statement(value: Storable) -> tuple[str, tuple[Any, ...]]:
         case PodName():
             return "INSERT OR REPLACE INTO pod_names VALUES (?, ?, ?)", (value.worker, value.index, value.name)
         case Failure():
-            return "INSERT INTO failures VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (
-                value.worker,
-                value.seq,
-                str(value.kind),
-                value.errno,
-                value.received,
-                value.answers_before,
-                value.connection_age_ns,
-                value.connection_pod,
-                value.peer,
-                value.message,
-            )
+            values = {**asdict(value), "kind": str(value.kind), "message": _text(value.message)}
+            return "INSERT INTO failures VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", tuple(values.values())
         case Drop():
             return "INSERT INTO drops VALUES (?, ?, ?, ?)", (value.worker, value.seq, value.due, str(value.reason))
         case OpenRequest():
@@ -122,7 +113,7 @@ def _statement(value: Storable) -> tuple[str, tuple[Any, ...]]:
             row_seen = (value.seen, str(value.resource), str(value.sighting), _json(value.object))
             return "INSERT INTO seen (seen, resource, sighting, object) VALUES (?, ?, ?, ?)", row_seen
         case LogLine():
-            row_log = (value.seen, value.pod, value.uid, value.container, value.stamp, value.text)
+            row_log = (value.seen, value.pod, value.uid, value.container, value.stamp, _text(value.text))
             return "INSERT INTO logs (seen, pod, uid, container, stamp, text) VALUES (?, ?, ?, ?, ?, ?)", row_log
         case Gap():
             return "INSERT INTO gaps VALUES (?, ?, ?, ?)", (value.start, value.end, value.resource, value.reason)
@@ -135,7 +126,12 @@ def _statement(value: Storable) -> tuple[str, tuple[Any, ...]]:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=dict)
+    return _text(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=dict))
+
+
+def _text(text: str) -> str:
+    """Half of a surrogate pair is no Unicode: SQLite refuses it."""
+    return text.encode("utf-8", "replace").decode()
 
 
 class RunWriter:
@@ -208,7 +204,7 @@ class RunWriter:
                 db.execute("PRAGMA synchronous=NORMAL")
                 while self._write_batch(db):
                     self._closing.wait(BATCH_SECONDS)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OverflowError, TypeError, ValueError) as error:  # the last three: a value that no column takes
             self._error = error
 
     def _write_batch(self, db: sqlite3.Connection) -> bool:
@@ -234,9 +230,12 @@ class _Blocks:
         self._layout = layout
 
     def __iter__(self) -> Iterator[Block]:
-        with closing(_connect(self._path)) as db:
-            for worker, count, data in db.execute(self._query):
-                yield Block(worker=worker, columns=unpack(data, count, self._layout))
+        try:
+            with closing(_connect(self._path)) as db:
+                for worker, count, data in db.execute(self._query):
+                    yield Block(worker=worker, columns=unpack(data, count, self._layout))
+        except (sqlite3.Error, ValueError) as error:
+            raise StoreError(f"{self._path}: not a run that can be read: {error}") from error
 
 
 def read_run(path: Path) -> StoredRun:
@@ -259,8 +258,8 @@ def read_run(path: Path) -> StoredRun:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    # Not `mode=ro`: a file left by a killed run has a WAL beside it that only a writer may fold in.
-    return sqlite3.connect(path)
+    # Not `mode=ro`: a file left by a killed run has a WAL beside it that only a writer may fold in. Not `rwc`: it would make one.
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)
 
 
 def _read(file: Path, db: sqlite3.Connection) -> StoredRun:
@@ -304,19 +303,8 @@ def _read(file: Path, db: sqlite3.Connection) -> StoredRun:
 
 
 def _failure(row: tuple[Any, ...]) -> Failure:
-    worker, seq, kind, errno, received, answers_before, age, connection_pod, peer, message = row
-    return Failure(
-        worker=worker,
-        seq=seq,
-        kind=FailureKind(kind),
-        errno=errno,
-        received=received,
-        answers_before=answers_before,
-        connection_age_ns=age,
-        connection_pod=connection_pod,
-        peer=peer,
-        message=message,
-    )
+    values = dict(zip(_FAILURE_FIELDS, row, strict=True))
+    return Failure(**{**values, "kind": FailureKind(values["kind"])})
 
 
 def _info(value: dict[str, Any]) -> RunInfo:

@@ -57,6 +57,7 @@ def stops(view: ClusterView, tally: Tally, gaps: Sequence[Gap] = ()) -> tuple[St
         left = max(pod.not_ready if pod.not_ready is not None else ending, ending)
         if pod.removed is not None and _fallback(view, left, pod.removed):
             left = pod.removed
+        left = max(left, answers.last_connect if answers.last_connect is not None else 0)  # some proxy still did
         found.append(
             Stop(
                 pod=pod,

@@ -318,6 +318,7 @@ def test_drain_finishes_the_open_request_even_past_its_time(start: Start) -> Non
 def test_drain_can_refuse_with_an_answer(start: Start) -> None:
     app = start("--on-term", "drain", "--refuse-while-draining")
     with app.connect():
+        until_taken(app)
         app.terminate()
         assert ask(app)[0] == 503
 
@@ -331,6 +332,7 @@ def test_drain_with_nothing_open_ends_at_once(start: Start) -> None:
 def test_ignore_goes_on_as_if_nothing_had_been_said(start: Start) -> None:
     app = start("--on-term", "ignore")
     with app.connect() as connection:
+        until_taken(app)
         app.terminate()
         send(connection)
         assert "connection" not in receive(connection)[1]

@@ -84,8 +84,10 @@ def header(flag: str, text: str) -> tuple[str, str]:
     """`Name: value`; names that the tool sets itself are refused, but Host is not."""
     name, colon, value = text.partition(":")
     name, value = name.strip(), value.strip()
-    if not colon or not _TOKEN.fullmatch(name) or any(ord(char) < 32 or ord(char) == 127 for char in value):
-        raise UsageError(f"{flag}: not a header", "write it as 'Name: value', without control characters")
+    if not colon or not _TOKEN.fullmatch(name) or any(not 32 <= ord(char) < 256 or ord(char) == 127 for char in value):
+        raise UsageError(
+            f"{flag}: not a header", "write it as 'Name: value', without control characters or others that a header cannot hold"
+        )
     if name.lower() in _OURS - {"host"}:
         raise UsageError(f"{flag}: {name} is set by the tool itself", "leave it out")
     return name, value

@@ -65,7 +65,7 @@ def conclude(run: StoredRun) -> RunResult:
     facts = pod_facts(seen, counts, all_stops, attributed)
     dark = outages(seen, counts, all_stops, phases.end)
     found_excesses = excesses(counts, attributed)
-    diagnosed = diagnose(attributed, seen, facts, dark, found_excesses)
+    diagnosed = diagnose(attributed, seen, facts, dark, found_excesses, counts.late_ticks)
     kept, kept_at_end, _ = kept_connections(run, seen)
     used = uses(seen, counts, attributed)
     due, lost, contradictions = unaccounted(run, run.requests)

@@ -33,6 +33,7 @@ UNKNOWN = "unknown"
 LOADED = (Phase.ROLLOUT, Phase.SETTLE)
 IDLE_RACE_NS = 50_000_000
 SIGNIFICANT = 0.05
+_TIMEOUTS = frozenset({FailureKind.CONNECT_TIMEOUT, FailureKind.RESPONSE_TIMEOUT})
 
 Shape = tuple[FailureKind, int]
 
@@ -45,12 +46,14 @@ class Diagnosed:
         code: a finding code of `contract.md`.
         counts: it counts against a rule about failures.
         echo: it repeats an earlier failure of this run, and is counted in that one's finding.
+        voided: a time-out while our own loop stood still: it says nothing of the target.
     """
 
     one: Attributed
     code: str
     counts: bool
     echo: bool = False
+    voided: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,12 +103,23 @@ def diagnose(
     facts: Mapping[str, PodFacts],
     gaps: Sequence[Outage],
     found_excesses: Mapping[Shape, Excess],
+    stalls: Sequence[tuple[int, int]] = (),
 ) -> tuple[Diagnosed, ...]:
-    """Every failed request under exactly one code, in the order in which they were sent."""
+    """Every failed request under exactly one code, in the order in which they were sent.
+
+    `stalls`: (due, lateness) of the ticks that our own loop sent far too late.
+    """
     found: dict[tuple[int, int], Diagnosed] = {}
     for one in attributed:
+        if one.row.phase in LOADED and one.row.kind in _TIMEOUTS and _in_a_stall(one, stalls):
+            found[one.row.worker, one.row.seq] = Diagnosed(one=one, code=UNKNOWN, counts=False, voided=True)
+            continue
         found[one.row.worker, one.row.seq] = _diagnose_one(one, view, facts, gaps, found_excesses, found)
     return tuple(found.values())
+
+
+def _in_a_stall(one: Attributed, stalls: Sequence[tuple[int, int]]) -> bool:
+    return any(one.row.started < due + late and due < one.row.ended for due, late in stalls)
 
 
 def _diagnose_one(
@@ -119,7 +133,7 @@ def _diagnose_one(
     if one.row.phase not in LOADED:
         return Diagnosed(one=one, code=NOT_THE_ROLLOUT, counts=False)
     excess = found_excesses.get(shape(one))
-    if excess is not None and not excess.significant and not _tied(one):
+    if excess is not None and not excess.significant and not _tied(one, facts):
         return Diagnosed(one=one, code=NOT_THE_ROLLOUT, counts=False)
     if one.echo_of is not None:
         first = earlier[one.echo_of.worker, one.echo_of.seq]
@@ -132,9 +146,11 @@ def _diagnose_one(
     return Diagnosed(one=one, code=_cause(one, view, facts, gaps), counts=True)
 
 
-def _tied(one: Attributed) -> bool:
-    """Tied to a pod's end by more than its time: cut on a connection which that pod had answered on."""
-    return one.in_transition and one.attribution.how is HowKnown.CONNECTION and one.row.kind in CUT_KINDS
+def _tied(one: Attributed, facts: Mapping[str, PodFacts]) -> bool:
+    """Tied to a pod's end by more than its time: cut after SIGTERM, on a connection which that pod had answered on."""
+    return one.attribution.how is HowKnown.CONNECTION and any(
+        one in facts[name].cut for name in one.attribution.pods if name in facts
+    )
 
 
 def _cause(one: Attributed, view: ClusterView, facts: Mapping[str, PodFacts], gaps: Sequence[Outage]) -> str:

@@ -13,6 +13,7 @@ from loadtest.analyze.tally import LATE_TICK_NS, Phases, Tally
 from loadtest.model import Check, DropReason, Gap, Outcome, Phase, Resource, StoredRun
 
 LUCK_NS = 2_000_000_000
+NEAR_NS = 2_000_000_000
 P99_LATE_NS = 100_000_000
 OWN_DROPS = 0.001
 CLOCK_STEP_NS = 1_000_000_000
@@ -162,8 +163,11 @@ def _unsound(matter: Matter) -> str:
         return f"the load generator was late: 1 % of its requests by more than {p99 / 1e6:.0f} ms (at most 100)"
     ends = [at for one in matter.facts.values() for at in (one.pod.deletion, one.pod.ended) if at is not None]
     for due, late in matter.tally.late_ticks:
-        if any(abs(due - at) < 2_000_000_000 or due <= at <= due + late for at in ends):
+        if any(due - NEAR_NS < at < due + late + NEAR_NS for at in ends):
             return f"the load generator stood still for {late / 1e9:.1f} s while a pod ended (at most {LATE_TICK_NS / 1e9} s)"
+    voided = sum(1 for one in matter.diagnosed if one.voided)
+    if voided:
+        return f"{voided} time-outs overlap a time in which the load generator itself stood still"
     own = sum(1 for drop in matter.run.drops if drop.reason is not DropReason.ALL_BUSY)
     if own > OWN_DROPS * (matter.tally.sent + len(matter.run.drops)):
         return f"{own} requests were not sent for reasons of our own (no ports, descriptors or processor time)"

@@ -159,7 +159,10 @@ def view(seen: Iterable[Seen], trigger_at: int | None) -> ClusterView:
     for pod in pods.values():
         listing = slices.tell(pod.uid, pod.deletion)
         pod.in_slice, pod.not_ready, pod.removed = listing.first, listing.not_ready, listing.removed
-        pod.terminating_ready = listing.terminating_ready
+        # Where no slice was watched (no Service was named), the pod's own readiness stands for it.
+        pod.terminating_ready = listing.terminating_ready or (
+            not slices.ready_steps and pod.deletion is not None and pod.ready is not None
+        )
         pod.prestop_failed = pod.uid in failed_hooks
         # A rollback gives an old template a new revision: its pods of before the trigger stay old.
         is_new = rolled and pod.template_hash == new_hash and trigger_at is not None and pod.first_seen > trigger_at
@@ -244,8 +247,9 @@ def prestop_in_words(hook: Mapping[str, Any]) -> tuple[str, float | None]:
         return f"sleep {seconds:g} s", seconds
     if "exec" in hook:
         command = " ".join(str(word) for word in (hook["exec"] or {}).get("command") or ())
-        found = _SLEEP.search(command)
-        seconds_found = float(found[1]) * (60 if found[2] == "m" else 1) if found else None
+        found = _SLEEP.findall(command)
+        # Of several sleeps it is not known which are slept.
+        seconds_found = float(found[0][0]) * (60 if found[0][1] == "m" else 1) if len(found) == 1 else None
         return f"exec {command[:120]}", seconds_found
     if "httpGet" in hook:
         return f"httpGet {(hook['httpGet'] or {}).get('path', '/')}", None

@@ -134,7 +134,8 @@ def _append(columns: Any, failures: list[Failure], names: dict[str, int], reques
     pod = names.setdefault(request["pod"], len(names) + 1) if ok and request.get("pod") else 0
     row = {
         "seq": seq,
-        "due": ns(request["s"]),
+        # That client let a request wait for one of its few kept connections: lateness of another kind than our own loop's.
+        "due": started,
         "started": started,
         "written": (connected if connected is not None else started) if ok else ABSENT,
         "first_byte": max(ns(request["f"]), connected or started) if ok else ABSENT,

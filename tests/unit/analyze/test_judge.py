@@ -19,6 +19,7 @@ from loadtest.model import (
     Mark,
     OpenRequest,
     Outcome,
+    Resource,
     RunResult,
     StoredRun,
 )
@@ -167,6 +168,23 @@ def test_a_generator_that_stood_still_while_a_pod_ended_is_unsound(at: float, ou
     traffic = healthy_traffic()
     traffic.add(at, pod="c" if at > 6 else "a", late=0.6)
     assert said(rollout(traffic))[0] is outcome
+
+
+@pytest.mark.parametrize(
+    ("kind", "outcome"), [("response-timeout", DOUBT), ("connect-timeout", DOUBT), ("connect-refused", FAIL)]
+)
+def test_a_stall_of_our_own_loop_voids_the_time_outs_over_it_and_nothing_else(kind: str, outcome: Outcome) -> None:
+    traffic = healthy_traffic()
+    traffic.add(14.9, pod="c", late=0.7)
+    traffic.add(15.0, kind=FailureKind(kind), took=1)
+    assert said(rollout(traffic))[0] is outcome
+    traffic.add(16.2, kind=FailureKind(kind), took=0.5)
+    assert said(rollout(traffic))[0] is FAIL
+
+
+def test_without_a_service_the_pods_own_readiness_says_whether_they_were_in_use() -> None:
+    sightings = [one for one in cluster(old_pods() + new_pods()) if one.resource is not Resource.ENDPOINTSLICES]
+    assert said(run(healthy_traffic(), sightings))[0] is PASS
 
 
 def with_drops(reason: DropReason, count: int) -> StoredRun:

@@ -208,6 +208,7 @@ def test_nothing_seen_is_a_view_of_nothing() -> None:
         ({"exec": {"command": ["sleep", "15"]}}, "exec sleep 15", 15.0, True),
         ({"exec": {"command": ["/bin/sh", "-c", "sleep 1.5"]}}, "exec /bin/sh -c sleep 1.5", 1.5, True),
         ({"exec": {"command": ["sh", "-c", "touch /drain && sleep 2m"]}}, "exec sh -c touch /drain && sleep 2m", 120.0, False),
+        ({"exec": {"command": ["sh", "-c", "sleep 1; sleep 9"]}}, "exec sh -c sleep 1; sleep 9", None, False),
         ({"exec": {"command": ["/app/stop"]}}, "exec /app/stop", None, False),
         ({"exec": {"command": ["nosleep", "5"]}}, "exec nosleep 5", None, False),
         ({"httpGet": {"path": "/stop"}}, "httpGet /stop", None, False),

@@ -114,6 +114,7 @@ def test_headers(text: str, pair: tuple[str, str]) -> None:
         "X A: b",
         "X-A: a\r\nX-B: c",
         "X-A: a\x00",
+        "X-A: \u20ac",
         "Content-Length: 3",
         "transfer-encoding: chunked",
         "Connection: close",

@@ -8,6 +8,7 @@ proxies could still send some, or in which it ended while this request was open.
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +23,9 @@ ECHO_NS = 130_000_000_000
 
 RST_NS = 50_000_000
 """A refusal by an existing address comes at once; one by a packet filter may take seconds (measured: < 5 ms against 1 to 4 s)."""
+
+MISSED = 0.01
+"""So small a chance that a pod still in use was missed by every fresh connection counts as none."""
 
 SETUP_KINDS = frozenset({FailureKind.CONNECT_REFUSED, FailureKind.CONNECT_TIMEOUT, FailureKind.UNREACHABLE})
 SILENT_KINDS = frozenset({FailureKind.CONNECT_TIMEOUT, FailureKind.UNREACHABLE})
@@ -54,7 +58,9 @@ class Attributed:
     stale: bool = False
 
 
-def attribute(view: ClusterView, tally: Tally, all_stops: Sequence[Stop], *, direct: bool) -> tuple[Attributed, ...]:
+def attribute(
+    view: ClusterView, tally: Tally, all_stops: Sequence[Stop], *, direct: bool, even: bool = True
+) -> tuple[Attributed, ...]:
     """Each failed request with exactly one attribution (law 4), in the order in which they were sent.
 
     Args:
@@ -63,20 +69,27 @@ def attribute(view: ClusterView, tally: Tally, all_stops: Sequence[Stop], *, dir
         all_stops: what `stops` gives.
         direct: connections are translated by the kernel on their way to a pod, so that whoever accepted one was the pod. A
             proxy that accepts before it dials turns a refusal into a close, and silence into a time-out.
+        even: each fresh connection is as likely to go to any endpoint (no session affinity).
     """
     known_pods = view.by_name
     named = tally.named > 0
     alive = _alive_until(view, tally, all_stops, direct=direct)
     first_by_port: dict[tuple[int, int], FailedRow] = {}
+    last_on = {name: pod.last_connect for name, pod in tally.pods.items() if pod.last_connect is not None}
     found = []
     for row in tally.failed:
         candidates = _candidates(row, view, tally, all_stops, named=named, direct=direct)
         if row.kind in SILENT_KINDS:
             candidates = tuple(pod for pod in candidates if row.started > alive.get(pod.name, -1))
+        if direct and even and not row.connected and len(candidates) > 1:
+            candidates = tuple(pod for pod in candidates if not _left(pod.name, row, view, tally, last_on)) or candidates
         attributed = _attribute_one(
             row, view, known_pods, candidates, all_stops, named=named, earlier=_earlier(row, first_by_port)
         )
         found.append(attributed)
+        if attributed.attribution.how is HowKnown.ONLY_CANDIDATE and attributed.echo_of is None:
+            (name,) = attributed.attribution.pods
+            last_on[name] = max(last_on.get(name, 0), row.started)
         if row.kind in SETUP_KINDS and row.port:
             # The newest one: its entry is the one that still lives.
             first_by_port[row.worker, row.port] = attributed.echo_of or row
@@ -93,6 +106,27 @@ def _alive_until(view: ClusterView, tally: Tally, all_stops: Sequence[Stop], *, 
             if len(candidates) == 1:
                 found[candidates[0].name] = row.started
     return found
+
+
+def _left(name: str, row: FailedRow, view: ClusterView, tally: Tally, last_on: Mapping[str, int]) -> bool:
+    """Fresh traffic had left this pod: since the last connection to it so many went elsewhere that one would have met it.
+
+    kube-proxy picks an endpoint for each connection with equal chance (iptables `statistic --mode random`), so with k endpoints
+    n connections all miss one of them with chance (1 - 1/k)^n.
+    """
+    since = last_on.get(name)
+    if since is None:
+        return False
+    elsewhere = sum(
+        bisect.bisect_left(starts, row.started) - bisect.bisect_right(starts, since)
+        for other, starts in tally.fresh_answers.items()
+        if other != name
+    )
+    begin, end = (since - LAG_NS) / 1e9, row.started / 1e9
+    endpoints = max((step.value for step in view.serving_steps if begin <= step.at <= end), default=0)
+    before = [step.value for step in view.serving_steps if step.at < begin][-1:]
+    most = max([endpoints, *before])
+    return most > 0 and (1 - 1 / most) ** elsewhere < MISSED
 
 
 def _earlier(row: FailedRow, by_port: Mapping[tuple[int, int], FailedRow]) -> FailedRow | None:

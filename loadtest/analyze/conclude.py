@@ -61,7 +61,8 @@ def conclude(run: StoredRun) -> RunResult:
     deletions = {pod.name: pod.deletion for pod in seen.pods.values() if pod.deletion is not None}
     counts = tally(run, phases, deletions)
     all_stops = stops(seen, counts, run.gaps)
-    attributed = attribute(seen, counts, all_stops, direct=run.info.target.path_from in _DIRECT)
+    direct, even = run.info.target.path_from in _DIRECT, not run.info.target.session_affinity
+    attributed = attribute(seen, counts, all_stops, direct=direct, even=even)
     facts = pod_facts(seen, counts, all_stops, attributed)
     dark = outages(seen, counts, all_stops, phases.end)
     found_excesses = excesses(counts, attributed)

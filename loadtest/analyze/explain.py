@@ -151,7 +151,10 @@ def _how_known(members: Sequence[Diagnosed]) -> list[Evidence]:
     words = {
         HowKnown.HEADER: (PROVEN, "named their pod in the answer itself"),
         HowKnown.CONNECTION: (PROVEN, "were on a connection on which that pod had answered before"),
-        HowKnown.ONLY_CANDIDATE: (BY_ELIMINATION, "can only have gone to that pod: every other one was answering"),
+        HowKnown.ONLY_CANDIDATE: (
+            BY_ELIMINATION,
+            "can only have gone to that pod: every other one was answering, or fresh connections had long left it",
+        ),
         HowKnown.CANDIDATES: (CONSISTENT, "went to one of several pods that the facts leave open"),
         HowKnown.UNKNOWN: (UNSURE, "reached no pod that is known"),
     }

@@ -18,7 +18,7 @@ P99_LATE_NS = 100_000_000
 OWN_DROPS = 0.001
 CLOCK_STEP_NS = 1_000_000_000
 
-_PROVEN_BY_FINDING = frozenset({"node-port", "loopback-node-port", "cluster-ip"})
+_PROVEN_BY_FINDING = frozenset({"node-port", "loopback-node-port"})
 _WATCHED = frozenset({str(Resource.PODS), str(Resource.ENDPOINTSLICES), str(Resource.DEPLOYMENTS), "clock"})
 
 
@@ -66,6 +66,7 @@ def judge(matter: Matter) -> Verdict:
     for doubt in (
         _not_judged,
         _cut_short,
+        _nothing_before,
         _luck,
         _unsound,
         _blind,
@@ -132,6 +133,15 @@ def _cut_short(matter: Matter) -> str:
         return f"{matter.lost} requests were lost with a load worker"
     if run.open or any(end.cut for end in run.ends):
         return f"the load was cut off: {len(run.open)} requests had no end"
+    return ""
+
+
+def _nothing_before(matter: Matter) -> str:
+    """A service that answers nothing well cannot lose anything to a rollout."""
+    sent = sum(matter.tally.windows_sent[Phase.BASELINE, lane] for lane in (0, 1))
+    failed = sum(matter.tally.windows_failed[Phase.BASELINE, lane] for lane in (0, 1))
+    if sent and failed == sent:
+        return f"all {sent} requests of the baseline failed: what a rollout would cost on top cannot be seen"
     return ""
 
 
@@ -232,8 +242,14 @@ def _path_not_shown(matter: Matter) -> str:
 
 
 def path_proven(run: StoredRun, view: ClusterView, tally: Tally) -> bool:
-    """An answer names one of the pods, or the tool itself found the address as the Service's own."""
-    return run.info.target.path_from in _PROVEN_BY_FINDING or any(name in view.by_name for name in tally.pods)
+    """An answer names one of the pods, or the tool itself found the address as the Service's own.
+
+    Outside the cluster a ClusterIP may be anybody's: gateways answer for addresses that they do not know.
+    """
+    if any(name in view.by_name for name in tally.pods):
+        return True
+    found = run.info.target.path_from
+    return found in _PROVEN_BY_FINDING or (found == "cluster-ip" and run.info.cluster.get("context") == "in-cluster")
 
 
 def _only_local(matter: Matter) -> str:

@@ -154,6 +154,7 @@ class Tally:
     ok_ended: array[int] = field(default_factory=lambda: array("q"))
     violations: Counter[str] = field(default_factory=Counter)  # of the laws; empty on every run
     fresh_times: list[int] = field(default_factory=list)  # starts of fresh connections since the trigger
+    fresh_answers: dict[str, list[int]] = field(default_factory=dict)  # of those that each pod answered, in order
     named: int = 0
     on_kept: int = 0  # requests on a connection that had answered before
 
@@ -177,6 +178,8 @@ def tally(run: StoredRun, phases: Phases, deletions: Mapping[str, int]) -> Tally
         ]
         found.workers.add(block.worker)
         _add_block(found, block, names, phases, deletions, details, idempotent=idempotent)
+    for starts in found.fresh_answers.values():
+        starts.sort()
     found.failed.sort(key=lambda row: (row.started, row.worker, row.seq))
     return found
 
@@ -218,7 +221,11 @@ def _add_block(
         name = names[pod]
         if name:
             found.named += 1
-            _add_answer(found, name, started, ended, before, lane, deletions)
+            # A connection whose first SYNs died reached its pod when it was there.
+            reached = started + connect if connect > 0 else started
+            _add_answer(found, name, reached, ended, before, lane, deletions)
+            if before == 0 and trigger is not None and started >= trigger:
+                found.fresh_answers.setdefault(name, []).append(started)
         if kind == 0:
             found.ok += 1
             found.statuses[status] += 1

@@ -249,3 +249,37 @@ def test_a_pod_without_a_probe_is_a_candidate_until_its_first_answer() -> None:
     early, late = attributed(traffic, [Pod(name="a"), Pod(name="b"), *new_pods(probe=False)[:1]])
     assert early.attribution.pods == ("c",)
     assert late.attribution.pods == ()
+
+
+def test_a_pod_that_many_fresh_connections_would_have_met_was_left_by_then() -> None:
+    """a was still used at 6.3 s; then thirty connections all went to b and c. Of k endpoints one is not missed so often."""
+    traffic = Traffic().steady(in_use, 0, 5)
+    traffic.add(6.3, kind=SILENCE, took=5)
+    for number in range(30):
+        traffic.add(6.35 + number / 50, pod="bc"[number % 2])
+    traffic.add(7.2, kind=SILENCE, took=5)
+    got = last(traffic)
+    assert (got.attribution.how, got.attribution.pods) == (HowKnown.ONLY_CANDIDATE, ("b",))
+
+
+def test_a_pod_that_a_few_fresh_connections_missed_may_still_be_used() -> None:
+    traffic = Traffic().steady(in_use, 0, 5)
+    traffic.add(6.3, kind=SILENCE, took=5)
+    for number in range(5):
+        traffic.add(6.35 + number / 50, pod="c")
+    traffic.add(7.2, kind=SILENCE, took=5)
+    assert set(last(traffic).attribution.pods) == {"a", "b"}
+
+
+def test_with_session_affinity_nothing_is_known_from_where_other_connections_went() -> None:
+    traffic = Traffic().steady(in_use, 0, 5)
+    traffic.add(6.3, kind=SILENCE, took=5)
+    for number in range(30):
+        traffic.add(6.35 + number / 50, pod="c")
+    traffic.add(7.2, kind=SILENCE, took=5)
+    made = run(traffic, cluster(quick_pods() + new_pods()))
+    phases = phases_of(made)
+    lives = view(made.seen, phases.trigger)
+    counts = tally(made, phases, {})
+    got = attribute(lives, counts, stops(lives, counts, made.gaps), direct=True, even=False)[-1]
+    assert set(got.attribution.pods) == {"a", "b"}

@@ -355,7 +355,7 @@ def test_an_echo_is_no_exposure() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path_from", "outcome"), [("flag", DOUBT), ("load-balancer", DOUBT), ("node-port", PASS), ("cluster-ip", PASS)]
+    ("path_from", "outcome"), [("flag", DOUBT), ("load-balancer", DOUBT), ("node-port", PASS), ("cluster-ip", DOUBT)]
 )
 def test_a_path_that_no_answer_proves(path_from: str, outcome: Outcome) -> None:
     traffic = nameless(healthy_traffic())
@@ -365,6 +365,25 @@ def test_a_path_that_no_answer_proves(path_from: str, outcome: Outcome) -> None:
     made = rollout(traffic, info=info(target=target(path_from=path_from)))
     assert said(made)[0] is outcome
     assert said(replace(made, info=info(target=target(path_from=path_from), assume_path=True)))[0] is PASS
+
+
+def test_a_cluster_ip_proves_the_path_from_inside_the_cluster() -> None:
+    """Outside it may be anybody's address."""
+    traffic = nameless(healthy_traffic())
+    traffic.kept = [("", 0.1, None)] * 8
+    for number in range(8):
+        traffic.add(6.005 + number / 250)
+    inside = info(target=target(path_from="cluster-ip"), cluster={"server_version": "v1.36.3", "context": "in-cluster"})
+    assert said(rollout(traffic, info=inside))[0] is PASS
+
+
+def test_a_service_that_answers_nothing_well_is_never_a_pass() -> None:
+    traffic = Traffic()
+    for number in range(400):
+        traffic.add(number / 20, kind=FailureKind.HTTP_4XX, status=404, pod="a" if number < 120 else "c")
+    outcome, reason = said(rollout(traffic, old_pods() + new_pods()))
+    assert outcome is DOUBT
+    assert "baseline failed" in reason
 
 
 def test_an_answer_that_names_a_pod_proves_the_path() -> None:

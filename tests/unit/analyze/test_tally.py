@@ -103,8 +103,14 @@ def test_what_a_pod_answered_is_kept_by_lane() -> None:
     traffic.add(6.1, pod="a", took=0.1)
     traffic.add(8.0, pod="a", lane=Lane.REUSED)
     got = counted(traffic).pods["a"]
-    assert (got.served, got.first, got.first_answer, got.last_new, got.last_reused) == (3, ns(5.9), ns(5.905), ns(6.1), ns(8.0))
-    assert (got.last_connect, got.new_after_deletion) == (ns(6.1), 1)
+    assert (got.served, got.first, got.first_answer, got.last_new, got.last_reused) == (
+        3,
+        ns(5.901),
+        ns(5.905),
+        ns(6.101),
+        ns(8.0),
+    )
+    assert (got.last_connect, got.new_after_deletion) == (ns(6.101), 1)
     assert got.spans == [[ns(5.905), ns(6.2)], [ns(8.005), ns(8.005)]]
 
 

@@ -211,7 +211,6 @@ def _costless(
 def _limits(matter: Matter, verdict: Verdict, case: Case) -> tuple[str, ...]:
     run = matter.run
     found = list(run.notes)
-    found.extend(f"{right} is not allowed: {_without(right)}" for right in run.info.missing_rights)
     if verdict.outcome == "pass":
         found.append(
             f"What other rollouts would lose: a pass after {matter.exposed} exposed terminations; the same fault may cost none "
@@ -236,6 +235,7 @@ def _limits(matter: Matter, verdict: Verdict, case: Case) -> tuple[str, ...]:
         found.append("Other ways in: an ingress or a cloud load balancer may follow a pod's end later than kube-proxy does.")
     if case.longest_request_s and run.info.scenario.get("timeout_s", 5) <= 4:
         found.append("A time-out of 4 s or less hides `no route to host`, which comes up to 4.1 s after the first packet.")
+    found.extend(f"{right} is not allowed: {_without(right)}" for right in run.info.missing_rights)
     return tuple(found)
 
 

@@ -10,9 +10,9 @@ from loadtest.analyze.diagnose import LOADED, Diagnosed
 from loadtest.analyze.exposure import PodUse
 from loadtest.analyze.pods import ClusterView, PodLife
 from loadtest.analyze.statistics import quantiles, rate_bounds
-from loadtest.analyze.stops import NEVER, Stop
+from loadtest.analyze.stops import NEVER, WATCH_LATENCY_NS, Stop
 from loadtest.analyze.tally import FailedRow, Phases, PodTally, Tally
-from loadtest.columns import ABSENT
+from loadtest.columns import ABSENT, CLOSED_BY
 from loadtest.model import (
     LANE_NAMES,
     FailedCount,
@@ -29,6 +29,8 @@ from loadtest.model import (
     Summary,
     Window,
 )
+
+_BY_PEER = frozenset({CLOSED_BY.index("peer-fin"), CLOSED_BY.index("peer-reset")})
 
 
 def seconds(at: int | None) -> float | None:
@@ -149,7 +151,8 @@ def kept_connections(run: StoredRun, view: ClusterView) -> tuple[dict[str, int],
     lives = view.by_name
     for block in run.connections:
         columns = block.columns
-        for opened, closed, pod, lane in zip(columns["opened"], columns["closed"], columns["pod"], columns["lane"], strict=True):
+        rows = zip(*(columns[name] for name in ("opened", "closed", "pod", "lane", "closed_by")), strict=True)
+        for opened, closed, pod, lane, closed_by in rows:
             if lane != Lane.REUSED:
                 continue
             total += 1
@@ -157,7 +160,10 @@ def kept_connections(run: StoredRun, view: ClusterView) -> tuple[dict[str, int],
             life = lives.get(name)
             if life is None or life.deletion is None or opened > life.deletion:
                 continue
-            if closed == ABSENT or closed >= life.deletion:
+            # A deletion arrives late, at times after the app has acted on it: what the pod itself closed just before, it closed
+            # because of it.
+            asked = life.deletion - (WATCH_LATENCY_NS if closed_by in _BY_PEER else 0)
+            if closed == ABSENT or closed >= asked:
                 at_deletion[name] += 1
                 # The end's arrival is late by the watch; what closed from half a second before it on, closed with it.
                 if life.ended is not None and (closed == ABSENT or closed >= life.ended - 500_000_000):

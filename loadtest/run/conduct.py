@@ -24,7 +24,6 @@ from loadtest.model import (
     Mark,
     Phase,
     Progress,
-    RunInfo,
     TriggerKind,
     WorkerLost,
 )
@@ -48,7 +47,6 @@ class Conductor:
     Args:
         api: the API server.
         prepared: what `prepare` found.
-        info: what is stored first.
         plan: of the load; its `epoch_ns` is the run's start.
         clock: of the run.
         writer: of `run.db`.
@@ -60,7 +58,6 @@ class Conductor:
         self,
         api: ClusterApi,
         prepared: Prepared,
-        info: RunInfo,
         plan: LoadPlan,
         clock: Clock,
         writer: RunWriter,
@@ -69,7 +66,6 @@ class Conductor:
     ) -> None:
         self._api = api
         self._prepared = prepared
-        self._info = info
         self._plan = plan
         self._clock = clock
         self._writer = writer

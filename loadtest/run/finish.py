@@ -73,7 +73,7 @@ async def run_prepared(
     epoch = clock.monotonic_ns()
     writer = RunWriter(folder / FILE_NAME, info)
     conductor = Conductor(
-        api, prepared, info, _plan(prepared.scenario, prepared.target.url, run_id, epoch, version), clock, writer, say, tick
+        api, prepared, _plan(prepared.scenario, prepared.target.url, run_id, epoch, version), clock, writer, say, tick
     )
     on_conductor(conductor)
     try:

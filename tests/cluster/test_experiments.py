@@ -116,14 +116,7 @@ def test_an_app_that_exits_at_once_fails_and_each_request_is_tied_to_an_old_pod(
     port = cluster.deploy(web(args=[*HANDLER, "--on-term", "default"], share_process_namespace=True), namespace)
     with Witness(cluster, namespace, logs) as witness:
         process = tool.start(cluster.limited_kubeconfig(namespace), tmp_path / "run", *LOAD, *QUICK)
-        url = f"http://{cluster.node_addresses[0]}:{port}/"
-        fortio = subprocess.run(
-            [str(cluster.binaries.fortio), "load", "-qps", "32", "-c", "8", "-t", "16s", "-allow-initial-errors", url],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        fortio = fortio_beside(cluster, port, 16)
         ran = tool.finish(process, tmp_path / "run")
     result = ran.result
     assert ran.code == 1
@@ -164,14 +157,7 @@ def test_a_wait_alone_leaves_kept_connections_to_be_cut(
     port = cluster.deploy(web(args=[*HANDLER, "--on-term", "default"], share_process_namespace=True, prestop_sleep=5), namespace)
     with Witness(cluster, namespace, logs) as witness:
         process = tool.start(cluster.limited_kubeconfig(namespace), tmp_path / "run", *LOAD, *QUICK)
-        url = f"http://{cluster.node_addresses[0]}:{port}/"
-        fortio = subprocess.run(
-            [str(cluster.binaries.fortio), "load", "-qps", "32", "-c", "8", "-t", "20s", "-allow-initial-errors", url],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        fortio = fortio_beside(cluster, port, 20)
         ran = tool.finish(process, tmp_path / "run")
     result = ran.result
     assert ran.code == 1
@@ -272,6 +258,13 @@ def test_failures_that_were_there_before_are_not_the_rollouts(
     assert codes(result) == {"not-the-rollout": result.summary.failed}
     assert result.summary.codes["503"] == result.summary.failed > 5
     assert witness.answered(ran.run.info.run_id) == ids_of(ran, failed=False) | ids_of(ran, failed=True)
+
+
+def fortio_beside(cluster: Cluster, port: int, seconds: int) -> subprocess.CompletedProcess[str]:
+    """The author's own command line on the same Service, for a bounded time."""
+    url = f"http://{cluster.node_addresses[0]}:{port}/"
+    words = ["load", "-qps", "32", "-c", "8", "-t", f"{seconds}s", "-allow-initial-errors", url]
+    return subprocess.run([str(cluster.binaries.fortio), *words], capture_output=True, text=True, timeout=60, check=False)
 
 
 def fortio_failures(log: str) -> list[float]:

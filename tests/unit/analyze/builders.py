@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from loadtest.columns import ABSENT, CONNECTION_COLUMNS, REQUEST_COLUMNS, Block, empty
+from loadtest.columns import ABSENT, CLOSED_BY, CONNECTION_COLUMNS, REQUEST_COLUMNS, Block, empty
 from loadtest.model import (
     FAILURE_KINDS,
     Failure,
@@ -214,6 +214,7 @@ class Traffic:
     rows: list[dict[str, Any]] = field(default_factory=list)
     failures: list[tuple[dict[str, Any], Failure]] = field(default_factory=list)
     kept: list[tuple[str, float, float | None]] = field(default_factory=list)  # pod, opened, closed
+    closed_by: str = "us"
 
     def add(
         self,
@@ -279,7 +280,9 @@ class Traffic:
                 columns[name].append(names.setdefault(value, len(names)) if name == "pod" else value)
         connections = empty(CONNECTION_COLUMNS)
         for number, (pod, opened, closed) in enumerate(self.kept, 1):
-            values = (number, ns(opened), ABSENT if closed is None else ns(closed), 5, 0, names.setdefault(pod, len(names)), 1, 0)
+            end, by = (ABSENT, "open") if closed is None else (ns(closed), self.closed_by)
+            index = names.setdefault(pod, len(names))
+            values = (number, ns(opened), end, 5, 0, index, 1, CLOSED_BY.index(by))
             for (name, _), value in zip(CONNECTION_COLUMNS, values, strict=True):
                 connections[name].append(value)
         failures = tuple(replace(failure, seq=row["seq"]) for row, failure in self.failures)

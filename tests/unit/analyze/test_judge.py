@@ -342,6 +342,16 @@ def test_a_failed_attempt_at_a_terminating_pod_is_exposure_and_a_request_it_got(
     assert a.last_request.reused == pytest.approx(-0.03)
 
 
+@pytest.mark.parametrize(("closed_by", "exposed"), [("peer-fin", 1), ("peer-reset", 1), ("us", 0)])
+def test_a_kept_connection_that_the_pod_closed_just_before_its_deletion_arrived_was_open_to_it(
+    closed_by: str, exposed: int
+) -> None:
+    """SIGTERM may come before our watch tells of the deletion: seen on the real cluster, half a millisecond apart."""
+    traffic = Traffic(kept=[("a", 0.1, 5.9995)], closed_by=closed_by).steady(in_use, 0, 20)
+    a, *_ = conclude(rollout(traffic, old_pods() + new_pods())).pods
+    assert a.exposure.reused == exposed
+
+
 def test_an_echo_is_no_exposure() -> None:
     traffic = Traffic().steady(quick_use)
     for at in (6.21, 14.01):

@@ -198,7 +198,11 @@ def test_an_app_that_drains_behind_a_wait_passes_without_a_finding(
 def test_one_replica_without_surge_is_an_outage_that_too_few_ready_pods_explain(
     cluster: Cluster, namespace: str, tmp_path: Path, logs: Path, figures: object
 ) -> None:
-    """maxUnavailable 1, an app that boots for 3 s and closes its listener at SIGTERM: everything after that is lost."""
+    """maxUnavailable 1, an app that boots for 3 s and closes its listener at SIGTERM: everything after that is lost.
+
+    `exits-at-once` is costless, but for a connection that lay in the listener's backlog at that very moment: the kernel had
+    accepted it, and closing the listener resets it. It was sent before, so it is not the outage's.
+    """
     assert callable(figures)
     args = ["--delay", "100ms", "--boot", "3s", "--on-term", "close"]
     cluster.deploy(web(args=args, replicas=1, max_unavailable=1, max_surge=0), namespace)
@@ -207,8 +211,10 @@ def test_one_replica_without_surge_is_an_outage_that_too_few_ready_pods_explain(
     result = ran.result
     assert ran.code == 1
     found = codes(result)
-    assert found.pop("exits-at-once") == 0
-    assert found == {"too-few-ready": result.summary.failed}
+    closed = min(request.started for request in result.failed_requests if request.kind in SETUP)
+    backlog = [request for request in result.failed_requests if request.written is not None and request.ended <= closed]
+    assert found.pop("exits-at-once") == len(backlog) <= 1
+    assert found == {"too-few-ready": result.summary.failed - len(backlog)}
     assert result.rollout.min_ready_endpoints == 0
     assert 3.0 <= result.rollout.no_ready_endpoint_s <= 5.5
     figures(

@@ -121,7 +121,7 @@ def _exits_at_once(own: Sequence[Diagnosed], shown_by: Sequence[str], case: Case
     ended = [case.facts[name] for name in names if name in case.facts]
     by_signal = any(one.pod.exit_code in SIGNAL_EXITS for one in ended)
     what = "exits" if by_signal else "stops listening"
-    until = f"traffic keeps coming for {case.lag_s:.1f} s" if case.lag_s else "it went well by luck of timing"
+    until = f"traffic keeps coming for up to {case.lag_s:.1f} s" if case.lag_s else "it went well by luck of timing"
     return (
         f"The pod {what} at once; {until}",
         (
@@ -201,7 +201,7 @@ def _why_wait(case: Case) -> str:
     if not case.lag_s:
         return " (none was seen to lag; 5 s is the least that is advised)"
     times = plural(case.terminations, "termination")
-    return f": twice the longest lag seen ({case.lag_s:.2f} s in {times}), and not under 5 s"
+    return f": twice the longest lag seen (up to {case.lag_s:.2f} s in {times}), and not under 5 s"
 
 
 def _grace(case: Case) -> int:
